@@ -1,0 +1,1 @@
+"""Generated messages. Regenerate with `make proto`."""

@@ -1,0 +1,1 @@
+"""Envoy as a process and as an xDS client."""

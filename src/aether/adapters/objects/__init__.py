@@ -1,0 +1,1 @@
+"""The Kubernetes-shaped object store of one machine."""

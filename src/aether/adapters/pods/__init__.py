@@ -1,0 +1,1 @@
+"""Pods of one machine: sandboxes, containers, probes."""

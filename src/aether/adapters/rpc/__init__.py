@@ -1,0 +1,1 @@
+"""The channel between a node agent and the control plane."""

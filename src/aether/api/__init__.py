@@ -1,0 +1,1 @@
+"""The local API of one machine, on a unix socket."""

@@ -1,0 +1,1 @@
+"""The aether command line."""

@@ -1,0 +1,1 @@
+"""Loops: observe, plan, render, apply."""

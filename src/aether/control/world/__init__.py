@@ -1,0 +1,1 @@
+"""The loops of the single machine: controllers, pods, the embedded registry."""

@@ -1,0 +1,1 @@
+"""What is true: frozen facts and their names."""

@@ -1,0 +1,1 @@
+"""How it is spelled: plan to somebody else's format."""

@@ -1,0 +1,1 @@
+"""The mesh plan spelled as Envoy resources."""

@@ -1,0 +1,1 @@
+"""DNS messages (RFC 1035)."""

@@ -1,0 +1,1 @@
+"""The delta xDS protocol, seen from the server."""
