@@ -1,0 +1,1 @@
+"""What the data plane and our own processes tell: logs, counts, access logs."""

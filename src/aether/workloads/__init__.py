@@ -1,0 +1,1 @@
+"""Small real programs to try a mesh with. Nothing in the product imports them."""
