@@ -1,7 +1,7 @@
 """The local liveness check of a pod: does its application answer on the port that the pod declares for it?
 
-By the port's own class (spec section 2): raw TCP accepts a connection; http h1 answers a request with any status line; http
-h2 answers the connection preface with a SETTINGS frame (RFC 9113, section 3.4).
+By the port's own class (spec section 2): raw TCP accepts a connection; http h1 answers a request with any status line;
+http h2 answers the connection preface with a SETTINGS frame (RFC 9113, section 3.4).
 """
 
 import asyncio
