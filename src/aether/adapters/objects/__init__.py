@@ -1,1 +1,1 @@
-"""The Kubernetes-shaped object store of one machine."""
+"""The Kubernetes-shaped object store of the single machine, and what reads manifests into it."""
