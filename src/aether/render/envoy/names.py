@@ -1,0 +1,126 @@
+"""What Envoy's objects are called: type URLs, listeners, chains, tables, clusters, secrets, filter state, stat keys.
+
+Everybody who has to name an Envoy object takes the name from here. Names of mesh clusters come with the plan.
+"""
+
+import re
+
+from aether.model.names import ServiceId
+
+CLUSTER = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+ENDPOINT = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"
+ROUTE = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+SECRET = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
+
+CAPTURE_TABLE = "cap_http"
+"""Route table of captured HTTP: one for the node."""
+PROXY_TABLE = "out_http"
+"""Route table of the listeners on 127.0.0.1:18081: one for the node."""
+POD_TABLE = "pod_http"
+"""Route table of captured HTTP to pod addresses: one for the node."""
+
+PASS_THROUGH = "passthrough"
+"""Cluster that dials what the client dialled, from the client's own namespace."""
+NONE = "aether-none"
+"""Static cluster without endpoints: what the cluster specifier falls back to when it fails."""
+ADS = "aether-ads"
+"""Static cluster of the bootstrap that reaches the agent's ADS."""
+
+CA_SECRET = "ca"
+NODE_SECRET = "node"
+NO_IDENTITY_SECRET = "out/none"
+"""What a mesh connection that carries no identity asks for. The agent answers that it does not exist."""
+
+CAPTURE_CHAIN = "cap_http"
+POD_CHAIN = "pod_http"
+RAW_CHAIN = "cap_tcp"
+PROXY_CHAIN = "out_http"
+PASS_THROUGH_CHAIN = "passthrough"
+LIVE_SERVER_NAME = "live"
+"""Server name, and name of the inbound chain, that answers readiness probes."""
+LIVE_PATH = "/-/-/live"
+
+ERROR_HEADER = "x-aether-error"
+CALLER_HEADER = "x-aether-from"
+"""Request header between the capture listener and its route table: caller namespace, a slash, dialled port. Never sent."""
+
+DIALLED_PORT_KEY = "aether.dialled_port"
+DIALLED_ADDRESS_KEY = "aether.dialled_address"
+DIALLED_KEY = "aether.dialled"
+"""Filter state: the dialled port, the dialled address, and both as ``address:port`` (IPv6 in brackets)."""
+CALLER_NAMESPACE_KEY = "aether.source.namespace"
+IDENTITY_KEY = "envoy.tls.certificate_mappers.on_demand_secret"
+NETNS_KEY = "envoy.network.upstream_bind_override.network_namespace"
+TCP_CLUSTER_KEY = "envoy.tcp_proxy.cluster"
+
+TCP_CLUSTER_PREFIX = "tcp|"
+
+
+def capture_listener(pod_uid: str) -> str:
+    return f"capture-{pod_uid}"
+
+
+def raw_listener(pod_uid: str) -> str:
+    return f"capture-raw-{pod_uid}"
+
+
+def proxy_listener(pod_uid: str) -> str:
+    return f"proxy-{pod_uid}"
+
+
+def inbound_listener(pod_uid: str) -> str:
+    return f"inbound-{pod_uid}"
+
+
+def inbound_http_chain(pod: str, port: int) -> str:
+    return f"in_http_{pod}_{port}"
+
+
+def inbound_tcp_chain(pod: str, port: int) -> str:
+    return f"in_tcp_{pod}_{port}"
+
+
+def application_cluster(pod_uid: str, port: int) -> str:
+    """The last hop: from the inbound listener to the application."""
+    return f"app|{pod_uid}|{port}"
+
+
+def probe_cluster(pod_uid: str) -> str:
+    """The cluster whose active health check is the readiness probe of a local pod."""
+    return f"probe|{pod_uid}"
+
+
+def probe_healthy_stat(pod_uid: str) -> str:
+    """The gauge, in the text of ``/stats``, that is 1 while the pod's inbound listener answers the probe."""
+    return f"cluster.{_probe_stat_key(pod_uid)}.membership_healthy"
+
+
+def _probe_stat_key(pod_uid: str) -> str:
+    return f"probe_{pod_uid}"
+
+
+def http_stat_key(service: ServiceId) -> str:
+    return str(service)
+
+
+def tcp_stat_key(service: ServiceId, port: int) -> str:
+    return f"tcp_{service}_{port}"
+
+
+def inbound_stat_prefix(namespace: str, pod: str) -> str:
+    return f"inbound_{namespace}_{pod}"
+
+
+_TCP_CLUSTER = re.compile(r"tcp\|(?:\[([0-9a-f:.]+)\]|([0-9.]+)):([0-9]{1,5})")
+
+
+def tcp_cluster(address: str, port: int) -> str:
+    """The name that the raw-TCP chain computes from a dialled address and port."""
+    return f"{TCP_CLUSTER_PREFIX}[{address}]:{port}" if ":" in address else f"{TCP_CLUSTER_PREFIX}{address}:{port}"
+
+
+def parse_tcp_cluster(name: str) -> tuple[str, int] | None:
+    """The address and port in a raw-TCP cluster's name; None for any other name."""
+    match = _TCP_CLUSTER.fullmatch(name)
+    return (match[1] or match[2], int(match[3])) if match else None
