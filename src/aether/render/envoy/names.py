@@ -43,7 +43,7 @@ LIVE_PATH = "/-/-/live"
 
 ERROR_HEADER = "x-aether-error"
 CALLER_HEADER = "x-aether-from"
-"""Request header between the capture listener and its route table: caller namespace, a slash, dialled port. Never sent."""
+"""Request header from a listener to its route table: caller namespace, a slash, dialled port. Never sent upstream."""
 
 DIALLED_PORT_KEY = "aether.dialled_port"
 DIALLED_ADDRESS_KEY = "aether.dialled_address"

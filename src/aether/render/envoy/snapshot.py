@@ -15,7 +15,7 @@ Snapshot = Mapping[str, Mapping[str, Resource]]
 
 
 class RenderCache:
-    """What earlier renderings left: bytes per cluster, per pod and per virtual-host class. Never needed for correctness."""
+    """What earlier renderings left: bytes per cluster, per pod and per virtual-host class. Speed only."""
 
 
 def render_snapshot(plan: NodePlan, *, cache: RenderCache | None = None, access_log: str = "") -> Snapshot:
