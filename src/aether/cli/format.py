@@ -1,0 +1,10 @@
+"""The forms an answer can be printed in."""
+
+import enum
+
+
+class Output(enum.StrEnum):
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
