@@ -23,7 +23,7 @@ _SERVER_OWNED = (
 
 
 class Draft:
-    """`changes` are the new objects by key, `applied` what the managers of the objects it met will have applied last."""
+    """`changes` are the new objects by key, `applied` what the managers of what it met will have applied last."""
 
     def __init__(
         self,
@@ -54,14 +54,27 @@ class Draft:
         else:
             if manager == USER and is_terminating(live):
                 raise Conflict(key, "it is being deleted; apply it again once it is gone")
-            wanted = merge(live, before=self._by_manager(key).get(manager, {}), after=body)
+            wanted = merge(live, before=self._before(key, manager), after=body)
         for admission in self._admissions:
             wanted = admission(wanted, live)
-        self.applied[key] = {**self._by_manager(key), manager: body}
+        others = {} if self._is_taken_over(key, manager) else self._by_manager(key)
+        self.applied[key] = {**others, manager: body}
         return self._put(key, wanted, live)
 
     def _get(self, key: ObjectKey) -> KubeObject | None:
         return self.changes.get(key) or self._objects.get(key)
+
+    def _before(self, key: ObjectKey, manager: str) -> KubeObject:
+        if not self._is_taken_over(key, manager):
+            return self._by_manager(key).get(manager, {})
+        before: KubeObject = {}
+        for body in self._by_manager(key).values():
+            before = merge(before, before={}, after=body)
+        return before
+
+    def _is_taken_over(self, key: ObjectKey, manager: str) -> bool:
+        """What the user applies for the first time becomes the user's: what controllers applied to it is dropped."""
+        return manager == USER and USER not in self._by_manager(key)
 
     def _by_manager(self, key: ObjectKey) -> Mapping[str, KubeObject]:
         return self.applied.get(key) or self._applied_before.get(key, {})
