@@ -8,7 +8,7 @@ import msgspec
 from aether.errors import Diagnostic
 from aether.model.endpoint import EndpointRow
 from aether.model.names import Domains, ServiceId
-from aether.model.ports import Transport
+from aether.model.ports import PortClass, Transport
 
 
 class MeshConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,11 +23,15 @@ class MeshConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServicePortRecord(msgspec.Struct, frozen=True, order=True):
-    """A port of a Service object. `target` is the pod port: a number, or a name that slices resolve (issue: routes)."""
+    """A port of a Service object. `target` is the pod port: a number, or a name that slices resolve (issue: routes).
+
+    `port_class` is what a generated Service says of the port; None on a user's Service, whose pods say it.
+    """
 
     number: int
     transport: Transport
     target: int | str
+    port_class: PortClass | None = None
 
 
 class ServiceRecord(msgspec.Struct, frozen=True, kw_only=True, order=True):

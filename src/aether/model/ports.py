@@ -1,6 +1,7 @@
 """Ports: transport, class, codec, and the numbers that the mesh keeps for itself (spec sections 1 and 2)."""
 
 import enum
+import re
 
 import msgspec
 
@@ -55,3 +56,15 @@ class DeclaredPort(msgspec.Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.number}={self.port_class}"
+
+
+_NUMBER = re.compile("[1-9][0-9]{0,4}")
+PORT_LIMIT = 65535
+
+
+def parse_port_number(text: str) -> int | None:
+    """The port that `text` spells: 1 to 5 ASCII digits without a leading zero, from 1 to 65535; else None."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if number <= PORT_LIMIT else None

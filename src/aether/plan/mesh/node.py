@@ -3,16 +3,50 @@
 import msgspec
 
 from aether.errors import Diagnostic
-from aether.model.endpoint import Health
-from aether.model.facts import MeshConfig
-from aether.model.identity import WorkloadIdentity
+from aether.model.facts import MeshConfig, NodeFacts
+from aether.model.identity import WorkloadIdentity, identity_of, inbound_secret, outbound_secret
 from aether.model.names import ServiceId
-from aether.model.ports import Codec, PortClass
+from aether.model.ports import Codec, PortClass, Transport
+from aether.plan.mesh.addressing import DialledPod
+from aether.plan.mesh.clusters import (
+    ClusterPlan,
+    EndpointPlan,
+    MeshCluster,
+    MeshContext,
+    PassThroughCluster,
+    PodDialCluster,
+    Tombstone,
+    plan_cluster,
+    plan_context,
+)
+from aether.plan.mesh.demand import wanted_clusters
+from aether.plan.mesh.pods import DeclaredPod, declared_pods
 from aether.plan.mesh.services import ServiceView
+
+__all__ = [
+    "ClusterPlan",
+    "DialledPod",
+    "EndpointPlan",
+    "InboundPort",
+    "MeshCluster",
+    "MeshContext",
+    "NodePlan",
+    "PassThroughCluster",
+    "PodDialCluster",
+    "PodPlan",
+    "Tombstone",
+    "plan_cluster",
+    "plan_context",
+    "plan_node",
+    "plan_node_in",
+]
 
 
 class InboundPort(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """A TCP port of a local pod: one inbound filter chain. `codec` is for http only. `uds_socket` replaces 127.0.0.1:number."""
+    """A TCP port of a local pod: one inbound filter chain.
+
+    `codec` is for http only. `uds_socket`, if any, replaces 127.0.0.1:number.
+    """
 
     number: int
     port_class: PortClass
@@ -21,9 +55,9 @@ class InboundPort(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class PodPlan(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """One managed pod of this node: two capture listeners, the proxy-port listener, the inbound listener, a probe cluster.
+    """One managed pod of this node: capture listeners, the proxy-port listener, the inbound listener, a probe cluster.
 
-    `inbound_secret` and `outbound_secret` name its certificates: never the same name for both (architecture, decision 21).
+    `inbound_secret` and `outbound_secret` name its certificates: never the same name for both (architecture, 21).
     """
 
     uid: str
@@ -37,62 +71,6 @@ class PodPlan(msgspec.Struct, frozen=True, kw_only=True, order=True):
     inbound: tuple[InboundPort, ...]
 
 
-class EndpointPlan(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    address: str
-    health: Health
-    weight: int = 1
-    node: str = ""
-
-
-class MeshCluster(msgspec.Struct, frozen=True, kw_only=True, order=True, tag=True):
-    """A port of a service, reached over the mesh hop. An EDS cluster; its load assignment has the same name.
-
-    `server_name` is the pods' port in decimal. `is_http` decides ALPN (h2, or none).
-    """
-
-    name: str
-    service: ServiceId
-    server_name: str
-    pinned: WorkloadIdentity
-    stat_key: str
-    is_http: bool
-    endpoints: tuple[EndpointPlan, ...]
-
-
-class PodDialCluster(msgspec.Struct, frozen=True, kw_only=True, order=True, tag=True):
-    """The dialled pod itself, over the mesh hop: ORIGINAL_DST with the port overridden to 18008 (rulings B.4)."""
-
-    name: str
-    service: ServiceId
-    server_name: str
-    pinned: WorkloadIdentity
-    stat_key: str
-    is_http: bool
-
-
-class Tombstone(msgspec.Struct, frozen=True, kw_only=True, order=True, tag=True):
-    """The answer to an on-demand name that is nobody's: a cluster without endpoints."""
-
-    name: str
-
-
-class PassThroughCluster(msgspec.Struct, frozen=True, kw_only=True, order=True, tag=True):
-    """The answer to a raw-TCP name whose address is not the mesh's: to the dialled address."""
-
-    name: str
-
-
-ClusterPlan = MeshCluster | PodDialCluster | Tombstone | PassThroughCluster
-
-
-class DialledPod(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """A registered pod's address and what may be dialled there: (pod port, class, cluster name of the dial)."""
-
-    address: str
-    service: ServiceId
-    ports: tuple[tuple[int, PortClass, str], ...]
-
-
 class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything is sorted by name. Equal facts give an equal plan, whatever the order they came in."""
 
@@ -103,3 +81,54 @@ class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[PodPlan, ...] = ()
     clusters: tuple[ClusterPlan, ...] = ()
     problems: tuple[Diagnostic, ...] = ()
+
+
+def plan_node(facts: NodeFacts, *, observed: frozenset[str]) -> NodePlan:
+    """What this node should serve. `observed` are the cluster names its proxy asked for on demand and that are kept."""
+    return plan_node_in(plan_context(facts), observed=observed)
+
+
+def plan_node_in(context: MeshContext, *, observed: frozenset[str]) -> NodePlan:
+    """`plan_node` from a context that is already there: a newly observed name costs only what it adds."""
+    facts = context.facts
+    declared = declared_pods(facts)
+    pod_problems = [problem for one in declared for problem in one.problems]
+    names = wanted_clusters(declared, context.directory, observed=observed)
+    return NodePlan(
+        node=facts.node,
+        config=facts.config,
+        directory=context.services.views,
+        dialled_pods=context.dialled_pods,
+        pods=tuple(_plan_pod(one, facts.config) for one in declared),
+        clusters=tuple(plan_cluster(name, context) for name in names),
+        problems=tuple(sorted({*context.services.problems, *pod_problems})),
+    )
+
+
+def _plan_pod(declared: DeclaredPod, config: MeshConfig) -> PodPlan:
+    pod = declared.pod
+    return PodPlan(
+        uid=pod.uid,
+        service=declared.service,
+        pod=pod.name,
+        addresses=pod.addresses,
+        netns=pod.netns,
+        identity=identity_of(declared.service, config.trust_domain),
+        inbound_secret=inbound_secret(pod.namespace, pod.name),
+        outbound_secret=outbound_secret(declared.service),
+        inbound=_inbound(declared),
+    )
+
+
+def _inbound(declared: DeclaredPod) -> tuple[InboundPort, ...]:
+    codecs = dict(declared.declaration.codecs)
+    return tuple(
+        InboundPort(
+            number=port.number,
+            port_class=port.port_class,
+            codec=codecs.get(port.number, Codec.H1),
+            uds_socket=declared.declaration.uds_socket if port.port_class is PortClass.HTTP else "",
+        )
+        for port in declared.declaration.ports
+        if port.transport is Transport.TCP
+    )

@@ -1,0 +1,95 @@
+"""The names of clusters and of their statistics (spec sections 5 and 11).
+
+A cluster's name says all that is needed to answer for it, since proxies ask for clusters by name: `parse_cluster` is
+the inverse of the functions that make names.
+"""
+
+import msgspec
+
+from aether.model.names import Domains, FullName, ServiceId, mesh_name, parse_name
+from aether.model.ports import parse_port_number
+
+_RAW = "tcp|"
+_POD = "pod|"
+_OWN = "own|"
+
+
+class HttpClusterName(msgspec.Struct, frozen=True, tag=True):
+    """A port of a service, by the number a client dials."""
+
+    service: ServiceId
+    number: int
+
+
+class OwnClusterName(msgspec.Struct, frozen=True, tag=True):
+    """A pods' port of a user-owned service whose Service maps the same number elsewhere (rulings C.4)."""
+
+    service: ServiceId
+    number: int
+
+
+class PodClusterName(msgspec.Struct, frozen=True, tag=True):
+    """An http port of whichever pod of the service is dialled (rulings B.4)."""
+
+    service: ServiceId
+    number: int
+
+
+class RawClusterName(msgspec.Struct, frozen=True, tag=True):
+    """A dialled address and port (rulings D.4)."""
+
+    address: str
+    number: int
+
+
+ClusterName = HttpClusterName | OwnClusterName | PodClusterName | RawClusterName
+
+
+def http_cluster(service: ServiceId, number: int, domains: Domains) -> str:
+    """``cart.shop.aether.internal:8080``"""
+    return f"{mesh_name(service, domains)}:{number}"
+
+
+def own_cluster(service: ServiceId, number: int, domains: Domains) -> str:
+    """``own|cart.shop.aether.internal:8080``"""
+    return f"{_OWN}{mesh_name(service, domains)}:{number}"
+
+
+def pod_cluster(service: ServiceId, number: int, domains: Domains) -> str:
+    """``pod|cart.shop.aether.internal:8080``"""
+    return f"{_POD}{mesh_name(service, domains)}:{number}"
+
+
+def raw_cluster(address: str, number: int) -> str:
+    """``tcp|10.96.0.5:9000``, ``tcp|[fd96::5]:9000``: as Envoy prints a connection's local address."""
+    return f"{_RAW}[{address}]:{number}" if ":" in address else f"{_RAW}{address}:{number}"
+
+
+def parse_cluster(name: str, domains: Domains) -> ClusterName | None:
+    """What a cluster's name stands for; None for a name that no function here makes."""
+    head, _, digits = name.rpartition(":")
+    number = parse_port_number(digits)
+    if number is None:
+        return None
+    if head.startswith(_RAW):
+        return _parse_raw(head.removeprefix(_RAW), number)
+    for prefix, kind in ((_POD, PodClusterName), (_OWN, OwnClusterName), ("", HttpClusterName)):
+        if head.startswith(prefix):
+            service = parse_name(head.removeprefix(prefix), domains)
+            is_mesh_name = isinstance(service, FullName) and service.is_mesh_name
+            return kind(service.service, number) if isinstance(service, FullName) and is_mesh_name else None
+    return None
+
+
+def _parse_raw(text: str, number: int) -> RawClusterName | None:
+    if text.startswith("[") and text.endswith("]") and ":" in text:
+        return RawClusterName(text[1:-1], number)
+    return RawClusterName(text, number) if text and ":" not in text and "[" not in text else None
+
+
+def http_stat_key(service: ServiceId) -> str:
+    return f"{service.namespace}/{service.name}"
+
+
+def raw_stat_key(service: ServiceId, number: int) -> str:
+    return f"tcp_{service.namespace}/{service.name}_{number}"
