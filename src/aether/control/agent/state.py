@@ -1,0 +1,34 @@
+"""What the loops of one agent share: the newest facts, plan and snapshot, and what each loop found out.
+
+Rule: loops read anything, each field has one writer, named beside it.
+"""
+
+from collections.abc import Callable
+
+from aether.model.facts import NodeFacts
+from aether.plan.mesh.node import NodePlan
+from aether.render.envoy.snapshot import Snapshot
+
+
+class AgentState:
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.facts: NodeFacts | None = None  # the channel
+        self.observed: set[str] = set()  # on-demand requests
+        self.plan: NodePlan | None = None  # the mesh loop, and on-demand answers
+        self.snapshot: Snapshot = {}  # likewise
+        self.captured: frozenset[str] = frozenset()  # the mesh loop
+        self.healthy: frozenset[str] = frozenset()  # the health loop
+        self.is_proxy_live = False  # the health loop
+        self._listeners: list[Callable[[], None]] = []
+
+    def accept(self, plan: NodePlan, snapshot: Snapshot) -> None:
+        self.plan, self.snapshot = plan, snapshot
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        self._listeners.append(wake)
+
+    def changed(self) -> None:
+        """Tell whoever reports that there is something new."""
+        for wake in self._listeners:
+            wake()
