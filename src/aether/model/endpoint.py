@@ -17,7 +17,7 @@ class Health(enum.StrEnum):
     DRAINING = "draining"
 
 
-class EndpointRow(msgspec.Struct, frozen=True, kw_only=True, order=True):
+class EndpointRow(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False):
     """One pod of one service, with every port it serves. A row without ports is refused on write.
 
     `address` is the pod's primary address, where its inbound listener is; `addresses` are all of them, primary first.

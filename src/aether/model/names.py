@@ -5,7 +5,7 @@ import re
 import msgspec
 
 
-class ServiceId(msgspec.Struct, frozen=True, order=True):
+class ServiceId(msgspec.Struct, frozen=True, order=True, gc=False):
     """A service: every pod that runs under one ServiceAccount."""
 
     namespace: str

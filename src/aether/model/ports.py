@@ -44,7 +44,7 @@ class Codec(enum.StrEnum):
     H2 = "h2"
 
 
-class DeclaredPort(msgspec.Struct, frozen=True, order=True):
+class DeclaredPort(msgspec.Struct, frozen=True, order=True, gc=False):
     """A port a workload serves: what it is called by clients, and what speaks there."""
 
     number: int

@@ -84,7 +84,7 @@ class NotFound(msgspec.Struct, frozen=True, tag=True):
 Outcome = Deliver | Refuse | PassThrough | NotFound
 
 
-class DialledPod(msgspec.Struct, frozen=True, kw_only=True, order=True):
+class DialledPod(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False):
     """A registered pod's address and what may be dialled there: (pod port, class, cluster name of the dial)."""
 
     address: str

@@ -40,7 +40,7 @@ from aether.plan.mesh.naming import (
 from aether.plan.mesh.services import MeshIndex, PlannedServices, index_facts, plan_index
 
 
-class EndpointPlan(msgspec.Struct, frozen=True, kw_only=True, order=True):
+class EndpointPlan(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False):
     address: str
     health: Health
     weight: int = 1
@@ -103,7 +103,7 @@ def plan_context(facts: NodeFacts) -> MeshContext:
     index = index_facts(facts)
     services = plan_index(index)
     row_by_address = _rows_by_address(index)
-    dialled_pods = _dialled_pods(row_by_address, facts.config.domains)
+    dialled_pods = _dialled_pods(index, row_by_address, facts.config.domains)
     return MeshContext(
         facts=facts,
         index=index,
@@ -144,33 +144,44 @@ def _rows_by_address(index: MeshIndex) -> dict[str, EndpointRow]:
     return found
 
 
-def _dialled_pods(row_by_address: Mapping[str, EndpointRow], domains: Domains) -> tuple[DialledPod, ...]:
-    shared: dict[tuple[ServiceId, tuple[DeclaredPort, ...]], tuple[tuple[int, PortClass, str], ...]] = {}
+def _dialled_pods(
+    index: MeshIndex, row_by_address: Mapping[str, EndpointRow], domains: Domains
+) -> tuple[DialledPod, ...]:
+    """Sorted by address. The pods of a service nearly always agree, and share what does not depend on the address."""
     pods: list[DialledPod] = []
-    for address in sorted(row_by_address):
-        row = row_by_address[address]
-        key = (row.service, row.ports)
-        if (ports := shared.get(key)) is None:
-            ports = _dial_ports(row, address, domains)
-            if not any(port_class is PortClass.TCP for _, port_class, _ in ports):
-                shared[key] = ports
-        pods.append(DialledPod(address=address, service=row.service, ports=ports))
-    return tuple(pods)
+    for service, rows in index.rows.items():
+        declared: tuple[DeclaredPort, ...] = ()
+        http: DialPorts = ()
+        raw: list[int] = []
+        for row in rows:
+            if row.ports != declared:
+                declared = row.ports
+                http, raw = _http_dials(service, declared, domains), _raw_numbers(declared)
+            for address in row.addresses or (row.address,):
+                if row_by_address[address] is row:
+                    ports = tuple(sorted((*http, *_raw_dials(raw, address)))) if raw else http
+                    pods.append(DialledPod(address=address, service=service, ports=ports))
+    return tuple(sorted(pods, key=lambda pod: pod.address))
 
 
-def _dial_ports(row: EndpointRow, address: str, domains: Domains) -> tuple[tuple[int, PortClass, str], ...]:
+DialPorts = tuple[tuple[int, PortClass, str], ...]
+
+
+def _http_dials(service: ServiceId, ports: Iterable[DeclaredPort], domains: Domains) -> DialPorts:
     """A pod is dialled by what it declares itself, however its service's vote went."""
     return tuple(
-        (
-            port.number,
-            port.port_class,
-            pod_cluster(row.service, port.number, domains)
-            if port.port_class is PortClass.HTTP
-            else raw_cluster(address, port.number),
-        )
-        for port in sorted(row.ports)
-        if port.transport is Transport.TCP and port.number not in RESERVED_PORTS
+        (port.number, port.port_class, pod_cluster(service, port.number, domains))
+        for port in sorted(ports)
+        if port.port_class is PortClass.HTTP and port.number not in RESERVED_PORTS
     )
+
+
+def _raw_numbers(ports: Iterable[DeclaredPort]) -> list[int]:
+    return [port.number for port in ports if port.port_class is PortClass.TCP and port.number not in RESERVED_PORTS]
+
+
+def _raw_dials(numbers: Iterable[int], address: str) -> Iterable[tuple[int, PortClass, str]]:
+    return [(number, PortClass.TCP, raw_cluster(address, number)) for number in numbers]
 
 
 def _plan_http(name: str, service: ServiceId, number: int, context: MeshContext) -> ClusterPlan:
