@@ -4,13 +4,13 @@ import http.client
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from aether.cli.failure import CliError, NoWorld, WorldRefused
-from aether.cli.worlds import START
+from aether.cli.worlds import START, choose_world
 from aether.errors import Diagnostic
 
 T = TypeVar("T")
@@ -25,6 +25,11 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     code: str = "unknown"
     detail: str = ""
     diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def open_world(name: str | None) -> "ApiClient":
+    """The API of the world named, else of the only one. Errors as `choose_world`."""
+    return ApiClient(choose_world(name).api_socket)
 
 
 class ApiClient:
@@ -125,6 +130,3 @@ def _refusal(status: int, body: bytes) -> WorldRefused:
     return WorldRefused(
         problem_code=problem.code, detail=problem.detail, diagnostics=problem.diagnostics, status=status
     )
-
-
-JsonObject = dict[str, Any]

@@ -1,6 +1,6 @@
 """The `aether` command: every command's options and help; what they do is in the modules beside this one.
 
-Rule: nothing but Typer and two small modules is imported here at the top, so that `aether --help` and completion answer at once.
+Rule: only Typer and two small modules are imported at the top, so that `aether --help` and completion answer at once.
 """
 
 import os

@@ -5,6 +5,7 @@ import enum
 import msgspec
 
 from aether.errors import Diagnostic
+from aether.model.facts import MeshConfig
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,12 +130,14 @@ class ExplainRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One hypothetical request of a pod.
 
     `target` is an http URL or ``HOST:PORT`` (a raw TCP connection). `host_header` replaces the Host that a client would
-    send for the URL. `via` says whether the pod dials the name or the mesh's HTTP proxy port.
+    send for the URL. `via` says whether the pod dials the name or the mesh's HTTP proxy port. An agent is asked with
+    the pod's exact namespace and name; `kind` lets a client of the world's API ask for a Deployment's pod.
     """
 
     namespace: str
     pod: str
     target: str
+    kind: str = ""
     host_header: str = ""
     via: Via = Via.CAPTURED
 
@@ -199,10 +202,53 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Run `command` in a container of a pod. `terminal` is the caller's TERM, "" if it has no terminal."""
+    """Run `command` in a container of a pod. `terminal` is the caller's TERM, "" if it has no terminal.
+
+    `container` "" is the first. The backend is asked with the pod's exact namespace and name; `kind` is as in
+    `ExplainRequest`.
+    """
 
     namespace: str
     pod: str
     command: tuple[str, ...]
+    kind: str = ""
     container: str = ""
     terminal: str = ""
+
+
+class WorldOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a single-machine world is started with: the one argument of `aether.app.standalone`, as JSON.
+
+    `runtime_root` and `state_root` are the folders in which the world has its own (inside a world everybody is root, so
+    they cannot be derived there). `keeps_applied` false forgets what was applied to the world of this name before.
+    """
+
+    name: str
+    runtime_root: str
+    state_root: str
+    nodes: int = 1
+    keeps_applied: bool = True
+    config: MeshConfig = MeshConfig()
+
+
+class Signal(msgspec.Struct, frozen=True):
+    """From a client of exec.sock: pass this signal to the command."""
+
+    number: int
+
+
+class Exited(msgspec.Struct, frozen=True, tag=True):
+    """The command ended; `code` is 128 + n if signal n ended it."""
+
+    code: int
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The command was not started: a problem's code, its text and its HTTP status."""
+
+    code: str
+    detail: str
+    status: int
+
+
+ExecAnswer = Exited | Refused

@@ -1,0 +1,44 @@
+"""`aether explain`: what becomes of a pod's request, step by step."""
+
+from collections.abc import Mapping
+
+from aether.cli.address import parse_pod
+from aether.cli.client import open_world
+from aether.cli.format import Output
+from aether.cli.output import console, escaped, print_data
+from aether.model.world import ExplainRequest, Explanation, Via
+
+_COLOURS: Mapping[str, str] = {"deliver": "green", "pass-through": "cyan"}
+
+
+def run_explain(
+    world: str | None, pod: str, namespace: str | None, *, target: str, host: str, is_by_proxy: bool, output: Output
+) -> None:
+    reference = parse_pod(pod, namespace)
+    request = ExplainRequest(
+        namespace=reference.namespace,
+        pod=reference.name,
+        kind=reference.kind,
+        target=target,
+        host_header=host,
+        via=Via.PROXY if is_by_proxy else Via.CAPTURED,
+    )
+    explanation = open_world(world).call("POST", "/v1/explain", reply=Explanation, body=request)
+    if output in {Output.JSON, Output.YAML}:
+        print_data(explanation, output)
+    else:
+        print_explanation(explanation)
+
+
+def print_explanation(explanation: Explanation) -> None:
+    """The stages in order, then the outcome and what to do about it."""
+    stdout = console()
+    width = max((len(step.stage) for step in explanation.steps), default=0)
+    for step in explanation.steps:
+        mark = "[green]✓[/]" if step.is_ok else "[red]×[/]"
+        stdout.print(f"{mark} [bold]{escaped(step.stage.ljust(width))}[/]  {escaped(step.says)}")
+    colour = _COLOURS.get(explanation.outcome, "red")
+    reason = f" {explanation.reason}" if explanation.reason else ""
+    stdout.print(f"[{colour}]→ {escaped(explanation.outcome + reason)}[/]: {escaped(explanation.summary)}")
+    if explanation.advice:
+        stdout.print(f"  [dim]{escaped(explanation.advice)}[/]")
