@@ -5,7 +5,7 @@ against this module by the delivery property (tests/properties).
 """
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -129,16 +129,6 @@ def is_mesh_address(address: str, directory: Directory) -> bool:
     return address in directory.owners or address in directory.pods
 
 
-def raw_ports(directory: Directory) -> Iterator[tuple[str, int]]:
-    """The raw-TCP set: what is dialled there is raw TCP whatever its bytes, and goes to 18002 (rulings B.1)."""
-    for address, service in directory.owners.items():
-        view = directory.views[service]
-        if not view.is_user_owned:
-            yield from ((address, port.number) for port in view.ports if port.port_class is PortClass.TCP)
-    for pod in directory.pods.values():
-        yield from ((pod.address, number) for number, port_class, _ in pod.ports if port_class is PortClass.TCP)
-
-
 def answer_http(request: HttpRequest, directory: Directory) -> Outcome:
     """What becomes of one request that the capture or the proxy port recognised as HTTP."""
     if request.path is EntryPath.PROXY_PORT:
@@ -194,17 +184,18 @@ def own_port_cluster(view: ServiceView, number: int, config: MeshConfig) -> str:
     return own_cluster(view.service, number, config.domains)
 
 
-def _find_raw(address: str, number: int, directory: Directory) -> Deliver | None:
+def _find_raw(address: str, number: int, directory: Directory) -> Deliver | PassThrough | None:
+    """What takes every byte at an address of the raw-TCP set; None outside of it (rulings B.1, C.4)."""
     if (pod := directory.pods.get(address)) is not None:
         found = next((port for port in pod.ports if port[0] == number and port[1] is PortClass.TCP), None)
         return None if found is None else Deliver(pod.service, number, number, found[2])
     if (service := directory.owners.get(address)) is None:
         return None
     view = directory.views[service]
-    port = None if view.is_user_owned else find_port(view.ports, number, Transport.TCP)
+    port = find_port(view.ports, number, Transport.TCP)
     if port is None or port.port_class is not PortClass.TCP:
         return None
-    return Deliver(service, number, port.target, raw_cluster(address, number))
+    return PassThrough() if view.is_user_owned else Deliver(service, number, port.target, raw_cluster(address, number))
 
 
 def _answer_at_pod(pod: DialledPod, number: int) -> Outcome:
