@@ -132,7 +132,7 @@ class NodeCapture:
 class NodeRouting:
     """The service routing of a node, in the node's own namespace."""
 
-    def __init__(self, netns: Path | None = None, *, ruleset: Ruleset | None = None) -> None:
+    def __init__(self, netns: Path, *, ruleset: Ruleset | None = None) -> None:
         self._netns = netns
         self._ruleset = ruleset or Nft(netns)
         self._applied: RoutingPlan | None = None

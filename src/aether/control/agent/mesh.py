@@ -13,7 +13,7 @@ from aether.adapters.clock import Clock
 from aether.control.agent.identity import Identities
 from aether.control.agent.state import AgentState
 from aether.model.facts import NodeFacts
-from aether.plan.mesh.node import NodePlan, plan_node
+from aether.plan.mesh.node import NodePlan, plan_context, plan_node_in
 from aether.render.envoy.names import CLUSTER, ENDPOINT, LISTENER, SECRET, inbound_listener
 from aether.render.envoy.resource import Resource
 from aether.render.envoy.snapshot import RenderCache, Snapshot, render_snapshot
@@ -67,11 +67,12 @@ class MeshLoop:
         if (facts := state.facts) is None:
             return
         started = self._clock.now()
-        plan = plan_node(facts, observed=frozenset(state.observed))
+        context = plan_context(facts)
+        plan = plan_node_in(context, observed=frozenset(state.observed))
         await self._capture.widen(plan, facts)
         secrets = await self._identities.secrets(plan)
         snapshot = {**render_snapshot(plan, cache=self._cache, access_log=self._access_log), SECRET: secrets}
-        state.accept(plan, snapshot)
+        state.accept(context, plan, snapshot)
         self._proxy.publish(snapshot)
         built_s = self._clock.now() - started
         state.captured = await self._capture.settle(plan, facts) & await self._listening(plan, snapshot)

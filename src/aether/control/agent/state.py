@@ -6,7 +6,7 @@ Rule: loops read anything, each field has one writer, named beside it.
 from collections.abc import Callable
 
 from aether.model.facts import NodeFacts
-from aether.plan.mesh.node import NodePlan
+from aether.plan.mesh.node import MeshContext, NodePlan
 from aether.render.envoy.snapshot import Snapshot
 
 
@@ -15,15 +15,16 @@ class AgentState:
         self.node = node
         self.facts: NodeFacts | None = None  # the channel
         self.observed: set[str] = set()  # on-demand requests
-        self.plan: NodePlan | None = None  # the mesh loop, and on-demand answers
-        self.snapshot: Snapshot = {}  # likewise
+        self.context: MeshContext | None = None  # the mesh loop
+        self.plan: NodePlan | None = None  # the mesh loop
+        self.snapshot: Snapshot = {}  # the mesh loop, and on-demand answers
         self.captured: frozenset[str] = frozenset()  # the mesh loop
         self.healthy: frozenset[str] = frozenset()  # the health loop
         self.is_proxy_live = False  # the health loop
         self._listeners: list[Callable[[], None]] = []
 
-    def accept(self, plan: NodePlan, snapshot: Snapshot) -> None:
-        self.plan, self.snapshot = plan, snapshot
+    def accept(self, context: MeshContext, plan: NodePlan, snapshot: Snapshot) -> None:
+        self.context, self.plan, self.snapshot = context, plan, snapshot
 
     def on_change(self, wake: Callable[[], None]) -> None:
         self._listeners.append(wake)
