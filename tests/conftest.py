@@ -35,7 +35,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if not (reason := _why_not(need)):
             continue
         if need in _required():
-            pytest.fail(f"AETHER_REQUIRE names {need}, but this machine {reason}", pytrace=False)
+            pytest.fail(f"AETHER_REQUIRE names {need}, and it cannot run here: {reason}", pytrace=False)
         pytest.skip(f"{need}: {reason}")
 
 

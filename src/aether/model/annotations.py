@@ -73,6 +73,9 @@ def parse_declaration(annotations: Mapping[str, str], *, namespace: str, pod: st
     listed = read(PORTS, lambda text: _parse_ports(text, default_class), nothing)
     port = read(PORT, _parse_port, None)
     items = _with_port(listed, port, default_class, is_empty=PORTS not in annotations and PORT not in annotations)
+    if len(items) > PORTS_PER_POD_LIMIT:
+        why = f"{len(items)} ports are declared; a pod can declare {PORTS_PER_POD_LIMIT}"
+        flaws.append((PORTS, _Flaw("too-many-ports", why, str(len(items)))))
     declaration = Declaration(
         ports=tuple(sorted(item.port for item in items)),
         codecs=tuple(sorted((item.port.number, item.codec) for item in items if item.codec is not None)),
@@ -165,9 +168,6 @@ def _parse_ports(text: str, default: PortClass) -> _Parsed[tuple[_Item, ...]]:
             flaws.append(_Flaw("duplicate-port", why, item))
         else:
             kept[key] = parsed
-    if len(kept) > PORTS_PER_POD_LIMIT:
-        why = f"{len(kept)} ports are declared; a pod can declare {PORTS_PER_POD_LIMIT}"
-        flaws.append(_Flaw("too-many-ports", why, str(len(kept))))
     return tuple(kept.values()), tuple(flaws)
 
 
