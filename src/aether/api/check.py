@@ -9,9 +9,8 @@ from typing import Any
 from aether.adapters.objects.kinds import is_terminating
 from aether.api.backend import WorldFacts
 from aether.api.lookup import is_ready
-from aether.api.status import why_not_ready
+from aether.api.status import is_of_mesh, why_not_ready
 from aether.errors import Diagnostic
-from aether.model.annotations import is_managed
 from aether.model.world import Check, CheckSection, CheckVerdict, NodeStatus, ServiceStatus, WorldStatus
 
 Pod = Mapping[str, Any]
@@ -65,7 +64,7 @@ def _pod_checks(pods: Sequence[Pod]) -> tuple[Check, ...]:
 def _capture_checks(facts: WorldFacts, pods: Sequence[Pod]) -> tuple[Check, ...]:
     """Whether every running pod that the mesh manages has its capture table and listeners."""
     captured = {uid for report in facts.reports for uid in report.captured}
-    managed = [pod for pod in pods if _is_managed(pod, facts) and pod.get("status", {}).get("phase") == "Running"]
+    managed = [pod for pod in pods if is_of_mesh(pod, facts.config) and pod.get("status", {}).get("phase") == "Running"]
     missing = [_name(pod) for pod in managed if pod["metadata"].get("uid") not in captured]
     if not managed:
         return ()
@@ -98,13 +97,6 @@ def _problem_checks(problems: Iterable[Diagnostic]) -> tuple[Check, ...]:
         )
         for problem in problems
     ) or (Check(fact="every declaration was understood"),)
-
-
-def _is_managed(pod: Pod, facts: WorldFacts) -> bool:
-    metadata = pod["metadata"]
-    return is_managed(metadata.get("annotations") or {}) and (
-        metadata["namespace"] not in facts.config.ignored_namespaces
-    )
 
 
 def _fact(fact: str, *, holds: bool, why: str, advice: str) -> Check:

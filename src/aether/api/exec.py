@@ -2,8 +2,8 @@
 
 The socket is SOCK_SEQPACKET, one JSON message a packet. The client's first carries an `ExecRequest` and three
 descriptors (SCM_RIGHTS, unix(7)): the command reads and writes them itself, so a terminal is a terminal and no byte is
-copied here. Then the client may send `Signal`s; the server's one answer is `Exited` or `Refused`. A client that goes away
-takes its command along: SIGHUP, and `HANGUP_GRACE_S` later the end.
+copied here. Then the client may send `Signal`s; the server's one answer is `Exited` or `Refused`. A client that goes
+away takes its command along: SIGHUP, and `HANGUP_GRACE_S` later the end.
 """
 
 import asyncio

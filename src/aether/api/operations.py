@@ -86,7 +86,8 @@ def operation_routes(backend: WorldBackend, agents: AgentClient) -> list[web.Rou
 
 def _status(backend: WorldBackend) -> WorldStatus:
     pods, _ = backend.objects.list("Pod")
-    return world_status(backend.name, VERSION, backend.facts(), pods)
+    deployments, _ = backend.objects.list("Deployment")
+    return world_status(backend.name, VERSION, backend.facts(), pods, deployments)
 
 
 def _query(request: web.Request) -> PodQuery:

@@ -7,22 +7,29 @@ from typing import Any
 from aether.adapters.objects.kinds import is_terminating
 from aether.api.backend import WorldFacts
 from aether.api.lookup import is_ready
+from aether.model.annotations import is_managed
 from aether.model.endpoint import EndpointRow, Health
-from aether.model.facts import NodeReport
+from aether.model.facts import MeshConfig, NodeReport
 from aether.model.names import Domains, FullName, ServiceId, parse_authority, parse_name
 from aether.model.world import NodeStatus, PodProblem, PortStatus, ReasonCount, ServiceStatus, WorldStatus
 from aether.plan.mesh.services import ServiceView
 
 Pod = Mapping[str, Any]
+Deployment = Mapping[str, Any]
 
 
-def world_status(name: str, version: str, facts: WorldFacts, pods: Sequence[Pod]) -> WorldStatus:
+def world_status(
+    name: str, version: str, facts: WorldFacts, pods: Sequence[Pod], deployments: Sequence[Deployment] = ()
+) -> WorldStatus:
     """Everything, sorted by name. Refusals of names that are no known service's full name are in `other_refusals`."""
+    wanted = _wanted_pods(pods, deployments)
     refusals = _refusals(facts.reports, facts.config.domains, {view.service for view in facts.views})
     return WorldStatus(
         world=name,
         version=version,
         mesh_domain=facts.config.domains.mesh,
+        pods_wanted=sum(count for _, count in wanted),
+        endpoints_wanted=sum(count for pod, count in wanted if is_of_mesh(pod, facts.config)),
         services=tuple(_service(view, facts.rows, refusals[view.service]) for view in sorted(facts.views)),
         nodes=tuple(_node(node, facts.reports, pods) for node in sorted(facts.nodes)),
         pod_problems=tuple(sorted(_pod_problem(pod) for pod in pods if not is_ready(pod) and not _is_done(pod))),
@@ -46,6 +53,24 @@ def why_not_ready(pod: Pod) -> str:
         if condition["status"] != "True" and condition.get("message"):
             return str(condition["message"])
     return str(status.get("message") or status.get("reason") or status.get("phase") or "Pending")
+
+
+def is_of_mesh(pod: Pod, config: MeshConfig) -> bool:
+    """Whether the mesh manages the pod: its namespace is not ignored and its annotations do not say no."""
+    metadata = pod["metadata"]
+    return is_managed(metadata.get("annotations") or {}) and metadata["namespace"] not in config.ignored_namespaces
+
+
+def _wanted_pods(pods: Iterable[Pod], deployments: Iterable[Deployment]) -> list[tuple[Pod, int]]:
+    """Single pods, and Deployments' templates as pods, each with how many there should be."""
+    singles = [(pod, 1) for pod in pods if not pod["metadata"].get("ownerReferences") and not _is_done(pod)]
+    return singles + [_wanted_of(deployment) for deployment in deployments]
+
+
+def _wanted_of(deployment: Deployment) -> tuple[Pod, int]:
+    template = deployment["spec"]["template"]
+    metadata = {**(template.get("metadata") or {}), "namespace": deployment["metadata"]["namespace"]}
+    return {"metadata": metadata}, deployment["spec"].get("replicas", 1)
 
 
 def _service(view: ServiceView, rows: Iterable[EndpointRow], refusals: Counter[str]) -> ServiceStatus:

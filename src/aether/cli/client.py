@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from aether.cli.failure import CliError, NoWorld, WorldRefused
+from aether.cli.failure import ApiRefusal, CliError, NoWorld
 from aether.cli.worlds import START, choose_world
 from aether.errors import Diagnostic
 
@@ -46,7 +46,7 @@ class ApiClient:
 
         Raises:
             NoWorld: nobody answers at the socket, or this user may not connect.
-            WorldRefused: the world answered with a problem.
+            ApiRefusal: the world answered with a problem.
             CliError: the answer was not understood or took longer than the timeout.
         """
         response = self._request(method, _with_query(path, query), body, timeout_s=self._timeout_s)
@@ -122,11 +122,9 @@ def _with_query(path: str, query: dict[str, str] | None) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def _refusal(status: int, body: bytes) -> WorldRefused:
+def _refusal(status: int, body: bytes) -> ApiRefusal:
     try:
         problem = msgspec.json.decode(body, type=Problem)
     except msgspec.MsgspecError:
         problem = Problem(detail=f"HTTP {status}: {body[:200].decode(errors='replace')}")
-    return WorldRefused(
-        problem_code=problem.code, detail=problem.detail, diagnostics=problem.diagnostics, status=status
-    )
+    return ApiRefusal(problem_code=problem.code, detail=problem.detail, diagnostics=problem.diagnostics, status=status)

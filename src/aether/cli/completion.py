@@ -1,6 +1,6 @@
 """`aether completion`: the script a shell reads to complete this command."""
 
-from typer.completion import get_completion_script
+from typer import completion
 
 from aether.cli.failure import WrongUsage
 from aether.cli.output import print_line
@@ -11,4 +11,10 @@ SHELLS = ("bash", "zsh", "fish")
 def run_completion(shell: str, variable: str) -> None:
     if shell not in SHELLS:
         raise WrongUsage(f"no completion for {shell!r}", advice=f"there is {', '.join(SHELLS)}")
-    print_line(get_completion_script(prog_name="aether", complete_var=variable, shell=shell))
+    script = completion.get_completion_script(prog_name="aether", complete_var=variable, shell=shell)  # type: ignore[attr-defined]  # Typer re-exports it
+    print_line(script)
+
+
+def answer_completions() -> None:
+    """Let the command answer a shell's requests for completions, which come in the environment."""
+    completion.completion_init()  # type: ignore[attr-defined]  # Typer re-exports it

@@ -41,10 +41,10 @@ class SeveralWorlds(CliError):
         )
 
 
-class WorldRefused(CliError):
+class ApiRefusal(CliError):
     """The world answered with an error: its code, its text and what was wrong with which input."""
 
-    code = "world-refused"
+    code = "api-refusal"
 
     def __init__(self, *, problem_code: str, detail: str, diagnostics: tuple[Diagnostic, ...], status: int) -> None:
         super().__init__(detail)
@@ -55,7 +55,7 @@ class WorldRefused(CliError):
 
 def exit_code_of(error: AetherError) -> int:
     """2 if the user's words were wrong, 1 if the world or the machine could not."""
-    if isinstance(error, WorldRefused):
+    if isinstance(error, ApiRefusal):
         return WRONG_INPUT if error.status in {400, 405, 413, 415, 422} else FAILED
     if isinstance(error, CliError):
         return error.exit_code

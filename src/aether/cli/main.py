@@ -59,9 +59,9 @@ def up(
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for pods to be ready.")] = 60.0,
 ) -> None:
     """Start a mesh on this machine, apply manifests to it, and stay until Ctrl-C."""
-    from aether.cli.up import UpOptions, run_up
+    from aether.cli.world.up import UpOptions, run_up
 
-    run_up(
+    code = run_up(
         UpOptions(
             directories=tuple(directories or ()),
             nodes=nodes,
@@ -73,12 +73,13 @@ def up(
             timeout_s=timeout,
         )
     )
+    sys.exit(code)
 
 
 @app.command()
 def down(*, world: World = None) -> None:
     """End a world: its pods, its proxies, its namespaces. What was applied is kept for the next `up`."""
-    from aether.cli.down import run_down
+    from aether.cli.world.down import run_down
 
     run_down(world)
 
@@ -93,9 +94,9 @@ def apply(
     world: World = None,
 ) -> None:
     """Apply manifests. Good documents are applied, bad ones reported; nothing that runs is unloaded by a mistake."""
-    from aether.cli.apply import run_apply
+    from aether.cli.objects.apply import run_apply
 
-    run_apply(world, files, output)
+    sys.exit(run_apply(world, files, output))
 
 
 @app.command()
@@ -110,7 +111,7 @@ def get(
     world: World = None,
 ) -> None:
     """List objects, or print one."""
-    from aether.cli.get import Selection, run_get
+    from aether.cli.objects.get import Selection, run_get
 
     run_get(world, Selection.of(kind, name, namespace, is_everywhere=everywhere), output, is_watching=watch)
 
@@ -131,9 +132,9 @@ def delete(
     world: World = None,
 ) -> None:
     """Delete objects, and what they own."""
-    from aether.cli.delete import run_delete
+    from aether.cli.objects.delete import run_delete, select
 
-    run_delete(world, kind, names or [], files or [], namespace=namespace, grace_s=grace)
+    sys.exit(run_delete(world, select(kind, names or [], files or [], namespace), grace_s=grace))
 
 
 @app.command()
@@ -145,7 +146,7 @@ def describe(
     world: World = None,
 ) -> None:
     """Everything worth knowing of one object, in words."""
-    from aether.cli.describe import run_describe
+    from aether.cli.objects.describe import run_describe
 
     run_describe(world, kind, name, namespace)
 
@@ -161,9 +162,10 @@ def logs(
     world: World = None,
 ) -> None:
     """Print what a container writes."""
-    from aether.cli.logs import run_logs
+    from aether.cli.address import parse_pod
+    from aether.cli.pods.logs import run_logs
 
-    run_logs(world, pod, namespace, container=container, tail=tail, is_following=follow)
+    run_logs(world, parse_pod(pod, namespace), container=container, tail=tail, is_following=follow)
 
 
 @app.command(name="exec")
@@ -176,15 +178,16 @@ def exec_(
     world: World = None,
 ) -> None:
     """Run a command in a pod, on this terminal. Its exit code is the command's."""
-    from aether.cli.execute import run_exec
+    from aether.cli.address import parse_pod
+    from aether.cli.pods.execute import run_exec
 
-    run_exec(world, pod, namespace, container=container, command=command)
+    sys.exit(run_exec(world, parse_pod(pod, namespace), container=container, command=command))
 
 
 @app.command()
 def status(*, output: OutputFormat = Output.TABLE, world: World = None) -> None:
     """Services with their ports, endpoints and refusals; nodes with their proxies and pods."""
-    from aether.cli.status import run_status
+    from aether.cli.mesh.status import run_status
 
     run_status(world, output)
 
@@ -192,9 +195,9 @@ def status(*, output: OutputFormat = Output.TABLE, world: World = None) -> None:
 @app.command()
 def check(*, output: OutputFormat = Output.TABLE, world: World = None) -> None:
     """Look at everything that must be true, one fact a line, and say what to do. Works without a world, too."""
-    from aether.cli.check import run_check
+    from aether.cli.mesh.check import run_check
 
-    run_check(world, output)
+    sys.exit(run_check(world, output))
 
 
 @app.command()
@@ -211,9 +214,10 @@ def explain(
     world: World = None,
 ) -> None:
     """Say what becomes of a pod's request, step by step, and why."""
-    from aether.cli.explain import run_explain
+    from aether.cli.address import parse_pod
+    from aether.cli.mesh.explain import run_explain
 
-    run_explain(world, pod, namespace, target=target, host=host, is_by_proxy=proxy, output=output)
+    run_explain(world, parse_pod(pod, namespace), target, host=host, is_by_proxy=proxy, output=output)
 
 
 @app.command()
@@ -224,7 +228,7 @@ def scope(
     world: World = None,
 ) -> None:
     """Which services' endpoints a node holds, and because of what."""
-    from aether.cli.scope import run_scope
+    from aether.cli.mesh.scope import run_scope
 
     run_scope(world, node, output)
 
@@ -242,7 +246,7 @@ def completion(
 @app.command()
 def version(*, output: OutputFormat = Output.TABLE, world: World = None) -> None:
     """The versions of this program, of Envoy, and of the running world."""
-    from aether.cli.version import run_version
+    from aether.cli.world.version import run_version
 
     run_version(world, output)
 
@@ -250,9 +254,9 @@ def version(*, output: OutputFormat = Output.TABLE, world: World = None) -> None
 def main() -> None:
     """The entry point: runs a command, turns errors into a message and an exit code."""
     if _COMPLETION_VARIABLE in os.environ:
-        from typer.completion import completion_init
+        from aether.cli.completion import answer_completions
 
-        completion_init()
+        answer_completions()
     try:
         app()
     except AetherError as error:

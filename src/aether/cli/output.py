@@ -1,7 +1,7 @@
 """How answers are printed: tables, JSON, YAML; colours only on a terminal."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import yaml
@@ -9,9 +9,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from aether.cli.failure import CliError, WorldRefused, exit_code_of
+from aether.cli.failure import ApiRefusal, CliError, exit_code_of
 from aether.cli.format import Output
 from aether.errors import AetherError, Rejected
+from aether.model.world import CheckVerdict
+
+MARKS: Mapping[CheckVerdict, str] = {
+    CheckVerdict.OK: "[green]✓[/]",
+    CheckVerdict.WARNING: "[yellow]![/]",
+    CheckVerdict.FAILED: "[red]\N{MULTIPLICATION SIGN}[/]",
+}
 
 _UNBOUNDED_COLUMNS = 10_000
 
@@ -53,7 +60,7 @@ def escaped(text: object) -> str:
 def print_error(error: AetherError) -> int:
     """Say what went wrong on stderr, one diagnostic a line, and what to do next; returns the exit code."""
     stderr = console(is_error=True)
-    diagnostics = error.diagnostics if isinstance(error, WorldRefused | Rejected) else ()
+    diagnostics = error.diagnostics if isinstance(error, ApiRefusal | Rejected) else ()
     for text in [str(diagnostic) for diagnostic in diagnostics] or [str(error)]:
         stderr.print(f"[bold red]error:[/] {escape(text)}")
     if isinstance(error, CliError) and error.advice:

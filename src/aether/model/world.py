@@ -79,11 +79,17 @@ class PodProblem(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class WorldStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything `aether status` prints. Services and nodes are sorted by name."""
+    """Everything `aether status` prints. Services and nodes are sorted by name.
+
+    `pods_wanted` is how many pods there should be (Deployments' replicas and single pods), `endpoints_wanted` how many
+    of them are for the mesh to register.
+    """
 
     world: str
     version: str
     mesh_domain: str
+    pods_wanted: int = 0
+    endpoints_wanted: int = 0
     services: tuple[ServiceStatus, ...] = ()
     nodes: tuple[NodeStatus, ...] = ()
     pod_problems: tuple[PodProblem, ...] = ()

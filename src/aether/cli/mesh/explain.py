@@ -2,23 +2,22 @@
 
 from collections.abc import Mapping
 
-from aether.cli.address import parse_pod
+from aether.cli.address import PodReference
 from aether.cli.client import open_world
 from aether.cli.format import Output
-from aether.cli.output import console, escaped, print_data
-from aether.model.world import ExplainRequest, Explanation, Via
+from aether.cli.output import MARKS, console, escaped, print_data
+from aether.model.world import CheckVerdict, ExplainRequest, Explanation, Via
 
 _COLOURS: Mapping[str, str] = {"deliver": "green", "pass-through": "cyan"}
 
 
 def run_explain(
-    world: str | None, pod: str, namespace: str | None, *, target: str, host: str, is_by_proxy: bool, output: Output
+    world: str | None, pod: PodReference, target: str, *, host: str, is_by_proxy: bool, output: Output
 ) -> None:
-    reference = parse_pod(pod, namespace)
     request = ExplainRequest(
-        namespace=reference.namespace,
-        pod=reference.name,
-        kind=reference.kind,
+        namespace=pod.namespace,
+        pod=pod.name,
+        kind=pod.kind,
         target=target,
         host_header=host,
         via=Via.PROXY if is_by_proxy else Via.CAPTURED,
@@ -35,7 +34,7 @@ def print_explanation(explanation: Explanation) -> None:
     stdout = console()
     width = max((len(step.stage) for step in explanation.steps), default=0)
     for step in explanation.steps:
-        mark = "[green]✓[/]" if step.is_ok else "[red]×[/]"
+        mark = MARKS[CheckVerdict.OK if step.is_ok else CheckVerdict.FAILED]
         stdout.print(f"{mark} [bold]{escaped(step.stage.ljust(width))}[/]  {escaped(step.says)}")
     colour = _COLOURS.get(explanation.outcome, "red")
     reason = f" {explanation.reason}" if explanation.reason else ""

@@ -15,16 +15,15 @@ SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "-"
 
 
-def run_apply(world: str | None, files: Iterable[str], output: Output) -> None:
-    """Exits with 2 if anything was wrong with the manifests; what was right is applied."""
+def run_apply(world: str | None, files: Iterable[str], output: Output) -> int:
+    """The exit code: 2 if anything was wrong with the manifests; what was right is applied."""
     manifests = read_manifests(files)
     report = apply_manifests(open_world(world), manifests)
     if output in {Output.JSON, Output.YAML}:
         print_data(report, output)
     else:
         print_report(report)
-    if report.diagnostics:
-        sys.exit(WRONG_INPUT)
+    return WRONG_INPUT if report.diagnostics else 0
 
 
 def apply_manifests(client: ApiClient, manifests: tuple[Manifest, ...]) -> ApplyReport:

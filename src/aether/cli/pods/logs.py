@@ -3,14 +3,12 @@
 import contextlib
 import sys
 
-from aether.cli.address import parse_pod
+from aether.cli.address import PodReference
 from aether.cli.client import open_world
 
 
-def run_logs(
-    world: str | None, pod: str, namespace: str | None, *, container: str, tail: int | None, is_following: bool
-) -> None:
-    query = parse_pod(pod, namespace).query() | {"container": container, "follow": str(is_following).lower()}
+def run_logs(world: str | None, pod: PodReference, *, container: str, tail: int | None, is_following: bool) -> None:
+    query = pod.query() | {"container": container, "follow": str(is_following).lower()}
     if tail is not None:
         query["tail"] = str(tail)
     with contextlib.suppress(KeyboardInterrupt):

@@ -37,7 +37,7 @@ def format_ports(ports: Iterable[PortStatus]) -> str:
 
 
 def format_reasons(reasons: Iterable[ReasonCount]) -> str:
-    return " ".join(f"{reason.reason}×{reason.count}" for reason in reasons)
+    return ", ".join(f"{reason.count} {reason.reason}" for reason in reasons)
 
 
 def _service_row(service: ServiceStatus) -> tuple[str, ...]:

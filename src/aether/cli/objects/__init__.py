@@ -1,0 +1,1 @@
+"""Objects: applying, listing, describing and deleting them."""

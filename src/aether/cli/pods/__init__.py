@@ -1,0 +1,1 @@
+"""Pods: their logs, and commands in them."""

@@ -1,0 +1,1 @@
+"""Worlds: starting one, ending one, and what the host must have."""
