@@ -75,7 +75,8 @@ class MeshLoop:
         state.accept(context, plan, snapshot)
         self._proxy.publish(snapshot)
         built_s = self._clock.now() - started
-        state.captured = await self._capture.settle(plan, facts) & await self._listening(plan, snapshot)
+        in_place = await self._capture.settle(plan, facts) & await self._listening(plan, snapshot)
+        state.captured = in_place | _unmanaged(facts, plan)
         state.changed()
         log.debug("planned", clusters=len(snapshot[CLUSTER]), assignments=len(snapshot[ENDPOINT]), built_s=built_s)
 
@@ -88,3 +89,8 @@ class MeshLoop:
 
     async def _has_listener(self, uid: str) -> bool:
         return await self._proxy.wait_acked(LISTENER, frozenset({inbound_listener(uid)}), 0.0)
+
+
+def _unmanaged(facts: NodeFacts, plan: NodePlan) -> frozenset[str]:
+    """Pods that are not in the mesh: nothing has to be in place for them."""
+    return frozenset(pod.uid for pod in facts.pods) - frozenset(pod.uid for pod in plan.pods)
