@@ -276,7 +276,7 @@ def _resolve(authority: Authority, request: HttpRequest, directory: Directory) -
             return view if view is not None and (is_mesh_name or not view.is_user_owned) else None
         case ShortName(name=name):
             return _resolve_short(name, request.caller_namespace, directory)
-        case None:
+        case _:
             return None
 
 

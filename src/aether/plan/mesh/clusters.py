@@ -125,7 +125,7 @@ def plan_cluster(name: str, context: MeshContext) -> ClusterPlan:
             return _plan_pod_dial(name, service, number, context)
         case RawClusterName(address=address, number=number):
             return _plan_raw(name, address, number, context)
-        case None:
+        case _:
             return Tombstone(name=name)
 
 

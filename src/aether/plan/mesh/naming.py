@@ -73,12 +73,19 @@ def parse_cluster(name: str, domains: Domains) -> ClusterName | None:
         return None
     if head.startswith(_RAW):
         return _parse_raw(head.removeprefix(_RAW), number)
-    for prefix, kind in ((_POD, PodClusterName), (_OWN, OwnClusterName), ("", HttpClusterName)):
-        if head.startswith(prefix):
-            service = parse_name(head.removeprefix(prefix), domains)
-            is_mesh_name = isinstance(service, FullName) and service.is_mesh_name
-            return kind(service.service, number) if isinstance(service, FullName) and is_mesh_name else None
-    return None
+    if head.startswith(_POD):
+        service = _parse_service(head.removeprefix(_POD), domains)
+        return None if service is None else PodClusterName(service, number)
+    if head.startswith(_OWN):
+        service = _parse_service(head.removeprefix(_OWN), domains)
+        return None if service is None else OwnClusterName(service, number)
+    service = _parse_service(head, domains)
+    return None if service is None else HttpClusterName(service, number)
+
+
+def _parse_service(text: str, domains: Domains) -> ServiceId | None:
+    name = parse_name(text, domains)
+    return name.service if isinstance(name, FullName) and name.is_mesh_name else None
 
 
 def _parse_raw(text: str, number: int) -> RawClusterName | None:
