@@ -14,7 +14,17 @@ from typing import TypeVar
 import msgspec
 
 from aether.errors import Diagnostic, Rejected
-from aether.model.kube import GENERATED_LABEL, ConfigMap, Deployment, KubeServicePort, Meta, Node, Pod, Service
+from aether.model.kube import (
+    GENERATED_LABEL,
+    ConfigMap,
+    Deployment,
+    KubeServicePort,
+    Meta,
+    Node,
+    Pod,
+    PodTemplate,
+    Service,
+)
 from aether.model.kube_fields import (
     WARNING_CODES,
     Fields,
@@ -66,6 +76,16 @@ def inspect(kind: str, object_: Json) -> tuple[Diagnostic, ...]:
     fields.ignore("status")
     fields.close()
     return tuple(problems)
+
+
+def template_of(kind: str, object_: Json) -> tuple[str, PodTemplate] | None:
+    """What pods of the object will be, and its path in it, as well as it can be read; None if it makes none."""
+    if kind == "Pod":
+        pod = read_pod(Fields(object_, "", []))
+        return "", PodTemplate(labels=pod.meta.labels, annotations=pod.meta.annotations, spec=pod.spec)
+    if kind == "Deployment":
+        return "spec.template.", _read_deployment(Fields(object_, "", [])).template
+    return None
 
 
 def _parse(object_: Json, read: Callable[[Fields], T]) -> T:
