@@ -4,13 +4,12 @@
 checks, HTTP) is derived from these by the modules beside this one.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
-from aether.adapters.objects.kinds import ObjectKey
 from aether.adapters.objects.store import ObjectStore
 from aether.errors import Diagnostic
 from aether.model.endpoint import EndpointRow
@@ -74,14 +73,11 @@ class WorldBackend(Protocol):
     async def checks(self) -> tuple[CheckSection, ...]:
         """Facts only the control plane can look at: its certificates, its state on disk, its loops."""
 
-    def logs(self, pod: ObjectKey, container: str, *, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
-        """The container's output: the last `tail` lines (None: all that is kept), then, if `follow`, what comes.
-
-        `container` "" is the first. A followed log ends when the pod is gone.
-        """
+    def log_path(self, uid: str, container: str) -> Path:
+        """The file that a container of the pod writes; when full it is renamed to the same with ``.1`` after it."""
 
     async def execute(self, request: ExecRequest, stdio: tuple[int, int, int]) -> Execution:
-        """Start `request.command`. The descriptors are the caller's and stay open until it closes them."""
+        """Start `request.command` in the pod of that exact name. The descriptors stay the caller's."""
 
     def stop(self) -> None:
         """Begin the orderly end of the world; returns at once."""

@@ -7,7 +7,7 @@ import msgspec
 
 from aether.adapters.objects.kinds import KINDS, Kind, KubeObject, UnknownKind, has_labels, is_terminating
 from aether.adapters.objects.store import ObjectStore
-from aether.api.problem import NoSuchPod, SeveralPods
+from aether.api.problem import NoSuchContainer, NoSuchPod, SeveralPods
 
 SHORT_NAMES: Mapping[str, str] = {
     "ns": "Namespace",
@@ -62,6 +62,15 @@ def find_pod(objects: ObjectStore, query: PodQuery) -> KubeObject:
     if not candidates:
         raise NoSuchPod(f"no pod is {query}{_hint(objects, query)}")
     return min(candidates, key=_preference)
+
+
+def find_container(pod: Mapping[str, Any], name: str) -> str:
+    """The name of the pod's container called `name`, of its first for "". Raises NoSuchContainer."""
+    spec = pod["spec"]
+    names = [str(each["name"]) for each in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))]
+    if name and name not in names:
+        raise NoSuchContainer(f"pod {pod['metadata']['name']} has no container {name!r}; it has {', '.join(names)}")
+    return name or names[0]
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:

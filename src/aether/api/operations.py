@@ -9,16 +9,20 @@ GET  /v1/pod?pod=&namespace=&kind=    the pod that a name means
 POST /v1/stop                    begin the end
 """
 
+from functools import partial
 from importlib.metadata import version
 
 import msgspec
 from aiohttp import web
 
-from aether.adapters.objects.kinds import ObjectKey
+from aether.adapters.clock import Clock
+from aether.adapters.objects.kinds import ObjectKey, key_of
+from aether.adapters.objects.store import ObjectStore
 from aether.api.agent_client import AgentClient
 from aether.api.backend import WorldBackend
 from aether.api.check import world_checks
-from aether.api.lookup import PodQuery, find_pod
+from aether.api.logtail import tail_log
+from aether.api.lookup import PodQuery, find_container, find_pod
 from aether.api.problem import BadRequest, NoSuchNode
 from aether.api.replies import flag_in, json_response, number_in, read_body, stream
 from aether.api.status import world_status
@@ -32,7 +36,7 @@ class VersionInfo(msgspec.Struct, frozen=True, kw_only=True):
     version: str
 
 
-def operation_routes(backend: WorldBackend, agents: AgentClient) -> list[web.RouteDef]:
+def operation_routes(backend: WorldBackend, agents: AgentClient, clock: Clock) -> list[web.RouteDef]:
     """The handlers, bound to what answers them."""
 
     async def get_version(_: web.Request) -> web.Response:
@@ -60,9 +64,10 @@ def operation_routes(backend: WorldBackend, agents: AgentClient) -> list[web.Rou
 
     async def get_logs(request: web.Request) -> web.StreamResponse:
         pod = find_pod(backend.objects, _query(request))
-        key = ObjectKey("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
-        tail, follow = number_in(request, "tail"), flag_in(request, "follow")
-        chunks = backend.logs(key, request.query.get("container", ""), tail=tail, follow=follow)
+        uid = pod["metadata"]["uid"]
+        path = backend.log_path(uid, find_container(pod, request.query.get("container", "")))
+        is_following = partial(_exists, backend.objects, key_of(pod), uid) if flag_in(request, "follow") else None
+        chunks = tail_log(path, lines=number_in(request, "tail"), is_following=is_following, clock=clock)
         return await stream(request, chunks, "application/octet-stream")
 
     async def get_pod(request: web.Request) -> web.Response:
@@ -88,6 +93,12 @@ def _status(backend: WorldBackend) -> WorldStatus:
     pods, _ = backend.objects.list("Pod")
     deployments, _ = backend.objects.list("Deployment")
     return world_status(backend.name, VERSION, backend.facts(), pods, deployments)
+
+
+def _exists(objects: ObjectStore, key: ObjectKey, uid: str) -> bool:
+    """Whether the pod of that uid is still there (another one may have its name by now)."""
+    found = objects.get(key)
+    return found is not None and found["metadata"]["uid"] == uid
 
 
 def _query(request: web.Request) -> PodQuery:

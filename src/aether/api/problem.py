@@ -35,6 +35,10 @@ class SeveralPods(AetherError):
     code = "several-pods"
 
 
+class NoSuchContainer(AetherError):
+    code = "no-such-container"
+
+
 class NoSuchNode(AetherError):
     code = "no-such-node"
 
@@ -67,6 +71,7 @@ STATUS_BY_CODE: Mapping[str, int] = {
     "not-found": 404,
     "no-such-path": 404,
     "no-such-pod": 404,
+    "no-such-container": 404,
     "no-such-node": 404,
     "no-such-resource": 404,
     "method-not-allowed": 405,

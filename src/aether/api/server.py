@@ -5,6 +5,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from aether.adapters.clock import Clock
 from aether.api.agent import agent_routes
 from aether.api.agent_client import AgentClient
 from aether.api.backend import AgentBackend, WorldBackend
@@ -38,9 +39,9 @@ class ApiServer:
         await self._runner.cleanup()
 
 
-def world_api(socket: Path, backend: WorldBackend) -> ApiServer:
+def world_api(socket: Path, backend: WorldBackend, *, clock: Clock) -> ApiServer:
     """The API of a world (api.sock)."""
-    return ApiServer(socket, [*object_routes(backend), *operation_routes(backend, AgentClient())])
+    return ApiServer(socket, [*object_routes(backend), *operation_routes(backend, AgentClient(), clock)])
 
 
 def agent_api(socket: Path, backend: AgentBackend) -> ApiServer:

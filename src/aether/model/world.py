@@ -25,10 +25,14 @@ class AppliedObject(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class ApplyReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of some manifests: the good documents are applied, each bad one has its diagnostics."""
+    """What became of some manifests: the good documents are applied, each bad one has its diagnostics.
+
+    `warnings` are about documents that were applied: fields that have no meaning here.
+    """
 
     applied: tuple[AppliedObject, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 class PortStatus(msgspec.Struct, frozen=True, kw_only=True, order=True):

@@ -1,24 +1,23 @@
 """`aether apply`: manifests from files, directories or the standard input, to the world."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
+from aether.adapters.objects import manifests
 from aether.cli.client import ApiClient, open_world
-from aether.cli.failure import WRONG_INPUT, WrongUsage
+from aether.cli.failure import WRONG_INPUT
 from aether.cli.format import Output
 from aether.cli.output import console, escaped, print_data, print_line
-from aether.errors import Diagnostic
 from aether.model.world import ApplyReport, Manifest
 
-SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "-"
 
 
 def run_apply(world: str | None, files: Iterable[str], output: Output) -> int:
     """The exit code: 2 if anything was wrong with the manifests; what was right is applied."""
-    manifests = read_manifests(files)
-    report = apply_manifests(open_world(world), manifests)
+    texts = read_manifests(files)
+    report = apply_manifests(open_world(world), texts)
     if output in {Output.JSON, Output.YAML}:
         print_data(report, output)
     else:
@@ -26,17 +25,19 @@ def run_apply(world: str | None, files: Iterable[str], output: Output) -> int:
     return WRONG_INPUT if report.diagnostics else 0
 
 
-def apply_manifests(client: ApiClient, manifests: tuple[Manifest, ...]) -> ApplyReport:
-    return client.call("POST", "/v1/apply", reply=ApplyReport, body=manifests)
+def apply_manifests(client: ApiClient, texts: tuple[Manifest, ...]) -> ApplyReport:
+    return client.call("POST", "/v1/apply", reply=ApplyReport, body=texts)
 
 
 def read_manifests(files: Iterable[str]) -> tuple[Manifest, ...]:
-    """The texts, directories walked in the order of their paths.
-
-    Raises:
-        WrongUsage: a file or directory cannot be read, is not text, or has no manifest in it.
-    """
+    """The texts of files, of the manifests directly in directories, and of stdin. Raises NoManifests."""
     return tuple(manifest for file in files for manifest in _read(file))
+
+
+def _read(file: str) -> tuple[Manifest, ...]:
+    if file == STDIN:
+        return (Manifest(where="stdin", text=sys.stdin.read()),)
+    return manifests.read_manifests((Path(file),))
 
 
 def print_report(report: ApplyReport) -> None:
@@ -44,34 +45,12 @@ def print_report(report: ApplyReport) -> None:
     for applied in report.applied:
         place = f"{applied.namespace}/{applied.name}" if applied.namespace else applied.name
         print_line(f"{applied.kind.lower()} {place} {applied.action}")
-    print_diagnostics(report.diagnostics)
+    print_diagnostics(report)
 
 
-def print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
+def print_diagnostics(report: ApplyReport) -> None:
+    """Warnings, then errors, on stderr, each with its code."""
     stderr = console(is_error=True)
-    for diagnostic in diagnostics:
-        stderr.print(f"[bold red]error:[/] {escaped(diagnostic)} [dim]\\[{escaped(diagnostic.code)}][/]")
-
-
-def _read(file: str) -> Iterator[Manifest]:
-    if file == STDIN:
-        yield Manifest(where="stdin", text=sys.stdin.read())
-        return
-    path = Path(file)
-    if not path.is_dir():
-        yield _manifest(path)
-        return
-    found = sorted(child for child in path.rglob("*") if child.suffix in SUFFIXES and child.is_file())
-    if not found:
-        raise WrongUsage(f"{file}: no manifest in it", advice=f"manifests end in {', '.join(SUFFIXES)}")
-    for child in found:
-        yield _manifest(child)
-
-
-def _manifest(path: Path) -> Manifest:
-    try:
-        return Manifest(where=str(path), text=path.read_text())
-    except OSError as error:
-        raise WrongUsage(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise WrongUsage(f"{path}: not UTF-8 text (byte {error.start})") from error
+    for word, diagnostics in (("[yellow]warning:[/]", report.warnings), ("[bold red]error:[/]", report.diagnostics)):
+        for diagnostic in diagnostics:
+            stderr.print(f"{word} {escaped(diagnostic)} [dim]({escaped(diagnostic.code)})[/]")

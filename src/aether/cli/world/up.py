@@ -103,7 +103,7 @@ def _start(options: UpOptions, paths: WorldPaths, pid: int, manifests: tuple[Man
         report = apply_manifests(client, manifests) if manifests else ApplyReport()
         if manifests:
             progress.done(f"{len(report.applied)} objects applied, {len(report.diagnostics)} refused")
-        print_diagnostics(report.diagnostics)
+        print_diagnostics(report)
         status = _wait_until_ready(client, pid, progress, options)
     seconds = time.monotonic() - began
     print_line(f"the mesh is up after {seconds:.1f} s. Try next:")
