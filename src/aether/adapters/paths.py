@@ -21,7 +21,8 @@ class WorldPaths:
     """Every path of one world. `runtime` dies with the machine, `state` is kept.
 
     Root uses /run/aether and /var/lib/aether; an ordinary user XDG_RUNTIME_DIR (else /tmp/aether-<uid>) and
-    XDG_STATE_HOME (else ~/.local/state). A unix socket path has at most 107 bytes, which the short names here respect.
+    XDG_STATE_HOME (else ~/.local/state). AETHER_RUNTIME_DIR and AETHER_STATE_DIR come before either. A unix socket path
+    has at most 107 bytes, which the short names here respect.
     """
 
     def __init__(self, name: str, *, runtime: Path, state: Path) -> None:
@@ -94,6 +95,8 @@ class NodePaths:
 
 
 def runtime_root(uid: int | None = None) -> Path:
+    if given := os.environ.get("AETHER_RUNTIME_DIR"):
+        return Path(given)
     uid = os.getuid() if uid is None else uid
     if uid == 0:
         return Path("/run/aether")
@@ -101,6 +104,8 @@ def runtime_root(uid: int | None = None) -> Path:
 
 
 def state_root(uid: int | None = None) -> Path:
+    if given := os.environ.get("AETHER_STATE_DIR"):
+        return Path(given)
     uid = os.getuid() if uid is None else uid
     if uid == 0:
         return Path("/var/lib/aether")
