@@ -4,7 +4,6 @@
 checks, HTTP) is derived from these by the modules beside this one.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,12 +15,10 @@ from aether.model.endpoint import EndpointRow
 from aether.model.facts import MeshConfig, NodeReport
 from aether.model.world import (
     AgentStatus,
-    ApplyReport,
     CheckSection,
     ExecRequest,
     ExplainRequest,
     Explanation,
-    Manifest,
     NodeScope,
     ResourceVersion,
 )
@@ -66,9 +63,6 @@ class WorldBackend(Protocol):
 
     def agent_socket(self, node: str) -> Path:
         """Where the node's agent answers (`api.agent`)."""
-
-    async def apply(self, manifests: Sequence[Manifest]) -> ApplyReport:
-        """Apply every document that can be applied, in an order in which they can be; never raises for bad input."""
 
     async def checks(self) -> tuple[CheckSection, ...]:
         """Facts only the control plane can look at: its certificates, its state on disk, its loops."""

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from aether.adapters.objects.kinds import KINDS, Kind, KubeObject, ObjectKey
 from aether.adapters.objects.store import EventType, NotFound, ObjectStore, WatchEvent
+from aether.api.apply import apply_manifests
 from aether.api.backend import WorldBackend
 from aether.api.lookup import SHORT_NAMES, find_kind
 from aether.api.replies import NDJSON, flag_in, json_response, number_in, read_body, stream
@@ -68,15 +69,17 @@ def object_routes(backend: WorldBackend) -> list[web.RouteDef]:
         await backend.objects.delete(key, grace_s=number_in(request, "grace_s"))
         return json_response({"deleted": str(key)})
 
-    async def apply_manifests(request: web.Request) -> web.Response:
-        return json_response(await backend.apply(await read_body(request, tuple[Manifest, ...])))
+    async def apply(request: web.Request) -> web.Response:
+        manifests = await read_body(request, tuple[Manifest, ...])
+        ignored = backend.facts().config.ignored_namespaces
+        return json_response(await apply_manifests(manifests, backend.objects, ignored=ignored))
 
     return [
         web.get("/v1/kinds", list_kinds),
         web.get("/v1/objects/{kind}", list_objects, name="stream-objects"),
         web.get("/v1/objects/{kind}/{namespace}/{name}", get_object),
         web.delete("/v1/objects/{kind}/{namespace}/{name}", delete_object),
-        web.post("/v1/apply", apply_manifests),
+        web.post("/v1/apply", apply),
     ]
 
 
