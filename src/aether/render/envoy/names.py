@@ -1,11 +1,8 @@
 """What Envoy's objects are called: type URLs, listeners, chains, tables, clusters, secrets, filter state, stat keys.
 
-Everybody who has to name an Envoy object takes the name from here. Names of mesh clusters come with the plan.
+Everybody who has to name an Envoy object takes the name from here. Names and stat keys of mesh clusters come with the
+plan (`plan.mesh.naming`).
 """
-
-import re
-
-from aether.model.names import ServiceId
 
 CLUSTER = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 ENDPOINT = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
@@ -54,8 +51,6 @@ IDENTITY_KEY = "envoy.tls.certificate_mappers.on_demand_secret"
 NETNS_KEY = "envoy.network.upstream_bind_override.network_namespace"
 TCP_CLUSTER_KEY = "envoy.tcp_proxy.cluster"
 
-TCP_CLUSTER_PREFIX = "tcp|"
-
 
 def capture_listener(pod_uid: str) -> str:
     return f"capture-{pod_uid}"
@@ -93,34 +88,12 @@ def probe_cluster(pod_uid: str) -> str:
 
 def probe_healthy_stat(pod_uid: str) -> str:
     """The gauge, in the text of ``/stats``, that is 1 while the pod's inbound listener answers the probe."""
-    return f"cluster.{_probe_stat_key(pod_uid)}.membership_healthy"
+    return f"cluster.{probe_stat_key(pod_uid)}.membership_healthy"
 
 
-def _probe_stat_key(pod_uid: str) -> str:
+def probe_stat_key(pod_uid: str) -> str:
     return f"probe_{pod_uid}"
-
-
-def http_stat_key(service: ServiceId) -> str:
-    return str(service)
-
-
-def tcp_stat_key(service: ServiceId, port: int) -> str:
-    return f"tcp_{service}_{port}"
 
 
 def inbound_stat_prefix(namespace: str, pod: str) -> str:
     return f"inbound_{namespace}_{pod}"
-
-
-_TCP_CLUSTER = re.compile(r"tcp\|(?:\[([0-9a-f:.]+)\]|([0-9.]+)):([0-9]{1,5})")
-
-
-def tcp_cluster(address: str, port: int) -> str:
-    """The name that the raw-TCP chain computes from a dialled address and port."""
-    return f"{TCP_CLUSTER_PREFIX}[{address}]:{port}" if ":" in address else f"{TCP_CLUSTER_PREFIX}{address}:{port}"
-
-
-def parse_tcp_cluster(name: str) -> tuple[str, int] | None:
-    """The address and port in a raw-TCP cluster's name; None for any other name."""
-    match = _TCP_CLUSTER.fullmatch(name)
-    return (match[1] or match[2], int(match[3])) if match else None

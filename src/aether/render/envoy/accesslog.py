@@ -1,0 +1,150 @@
+"""What the proxy itself could not serve, in one word (rulings C.8), and the access log (spec section 11).
+
+A proxy-made 503 carries the word in `x-aether-error`; the access log carries it for raw TCP as well. An upstream's own
+status carries none. The log is one JSON object a line; its keys are in docs/wire/envoy.md.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from envoy.config.accesslog.v3 import accesslog_pb2
+from envoy.config.core.v3 import base_pb2, substitution_format_string_pb2
+from envoy.extensions.access_loggers.file.v3 import file_pb2
+from envoy.extensions.access_loggers.filters.cel.v3 import cel_pb2
+from google.protobuf import struct_pb2
+
+from aether.render.envoy import names
+from aether.render.envoy.resource import pack
+
+_IS_IDENTITY = (
+    "(upstream.transport_failure_reason.contains('TLS_error')"
+    " || upstream.transport_failure_reason.contains('supplied by SDS'))"
+)
+"""The handshake failed, or there was no certificate to begin it with."""
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """`flags` are Envoy's response flags of which one is set; `expression` is a further condition (CEL), or ""."""
+
+    word: str
+    flags: tuple[str, ...]
+    expression: str = ""
+
+
+HTTP_FAILURES = (
+    Failure(word="no-endpoint", flags=("UDO", "DO")),
+    Failure(word="unhealthy", flags=("UH",)),
+    Failure(word="upstream-identity", flags=("UF", "UC"), expression=_IS_IDENTITY),
+    Failure(word="upstream-refused", flags=("UF", "UC", "UR", "LR")),
+    Failure(word="cold-timeout", flags=("NC",)),
+)
+"""In the order they are tried. UDO: an empty load assignment drops all load by name (`endpoints.empty_assignment`)."""
+
+TCP_FAILURES = (
+    Failure(word="no-endpoint", flags=("UH",)),
+    Failure(word="upstream-identity", flags=("UF",), expression=_IS_IDENTITY),
+    Failure(word="upstream-refused", flags=("UF",), expression=f"!{_IS_IDENTITY}"),
+    Failure(word="cold-timeout", flags=("NC",)),
+)
+"""No two hold at once. The TCP proxy drops no load, so no endpoint and no healthy endpoint look alike."""
+
+
+class Journal(msgspec.Struct, frozen=True, kw_only=True):
+    """Where lines go, and whose connections they are about. `path` "" logs nothing."""
+
+    path: str
+    namespace: str
+    account: str
+    pod: str
+
+
+def http_log(journal: Journal, *, entry: str) -> list[accesslog_pb2.AccessLog]:
+    """Requests that were answered with 400 or more, refused, or cut. `entry` is where the proxy met them."""
+    condition = accesslog_pb2.AccessLogFilter(
+        or_filter=accesslog_pb2.OrFilter(
+            filters=[has_status(accesslog_pb2.ComparisonFilter.GE, 400), has_flag(_CUT), holds(_IS_REFUSED)]
+        )
+    )
+    fields = {
+        "kind": "http",
+        "entry": entry,
+        "authority": "%REQ(:authority)%",
+        "method": "%REQ(:method)%",
+        "code": "%RESPONSE_CODE%",
+        "error": f"%RESP({names.ERROR_HEADER})%",
+        "route": "%ROUTE_NAME%",
+    }
+    return [_log(journal, fields, condition)] if journal.path else []
+
+
+def tcp_log(journal: Journal, *, entry: str) -> list[accesslog_pb2.AccessLog]:
+    """Connections that could not be carried."""
+    if not journal.path:
+        return []
+    return [
+        _log(journal, {"kind": "tcp", "entry": entry, "error": failure.word}, failed(failure))
+        for failure in TCP_FAILURES
+    ]
+
+
+_CUT = ("UC", "UR", "UT", "LR", "SI", "DPE")
+"""Flags of a response that was begun and not finished, whatever its status."""
+_IS_REFUSED = f"'{names.ERROR_HEADER}' in response.headers"
+"""A refused gRPC call has HTTP status 200."""
+
+_COMMON: Mapping[str, str] = {
+    "time": "%START_TIME%",
+    "dialled": "%DOWNSTREAM_LOCAL_ADDRESS%",
+    "dialled_port": f"%FILTER_STATE({names.DIALLED_PORT_KEY}:PLAIN)%",
+    "peer": "%DOWNSTREAM_PEER_URI_SAN%",
+    "flags": "%RESPONSE_FLAGS%",
+    "details": "%RESPONSE_CODE_DETAILS%",
+    "cluster": "%UPSTREAM_CLUSTER_RAW%",
+    "upstream": "%UPSTREAM_HOST%",
+    "transport_failure": "%UPSTREAM_TRANSPORT_FAILURE_REASON%",
+    "duration_ms": "%DURATION%",
+}
+
+
+def _log(
+    journal: Journal, fields: Mapping[str, str], condition: accesslog_pb2.AccessLogFilter
+) -> accesslog_pb2.AccessLog:
+    workload = {"namespace": journal.namespace, "service": journal.account, "pod": journal.pod}
+    layout = struct_pb2.Struct()
+    layout.update({**_COMMON, **workload, **fields})
+    line = substitution_format_string_pb2.SubstitutionFormatString(json_format=layout)
+    sink = file_pb2.FileAccessLog(path=journal.path, log_format=line)
+    return accesslog_pb2.AccessLog(name="envoy.access_loggers.file", filter=condition, typed_config=pack(sink))
+
+
+def failed(failure: Failure) -> accesslog_pb2.AccessLogFilter:
+    """The condition of one failure."""
+    flagged = has_flag(failure.flags)
+    if not failure.expression:
+        return flagged
+    return accesslog_pb2.AccessLogFilter(
+        and_filter=accesslog_pb2.AndFilter(filters=[flagged, holds(failure.expression)])
+    )
+
+
+def has_flag(flags: Iterable[str]) -> accesslog_pb2.AccessLogFilter:
+    return accesslog_pb2.AccessLogFilter(response_flag_filter=accesslog_pb2.ResponseFlagFilter(flags=flags))
+
+
+def has_status(comparison: int, code: int) -> accesslog_pb2.AccessLogFilter:
+    """`comparison` is a `ComparisonFilter.Op`."""
+    wanted = base_pb2.RuntimeUInt32(default_value=code, runtime_key=f"aether.status.{code}")
+    return accesslog_pb2.AccessLogFilter(
+        status_code_filter=accesslog_pb2.StatusCodeFilter(
+            comparison=accesslog_pb2.ComparisonFilter(op=comparison, value=wanted)
+        )
+    )
+
+
+def holds(expression: str) -> accesslog_pb2.AccessLogFilter:
+    """A CEL expression over the attributes of the request and connection."""
+    condition = accesslog_pb2.ExtensionFilter(
+        name="envoy.access_loggers.extension_filters.cel",
+        typed_config=pack(cel_pb2.ExpressionFilter(expression=expression)),
+    )
+    return accesslog_pb2.AccessLogFilter(extension_filter=condition)
