@@ -101,8 +101,8 @@ def plan_routing(facts: NodeFacts) -> RoutingPlan:
     pinned: set[UdpFlow] = set()
     problems: list[Diagnostic] = []
     rows_by_service = _group_rows(facts.rows)
-    for record in sorted(facts.services):
-        for port in sorted(record.ports):
+    for record in sorted(facts.services, key=lambda record: (record.service, record.is_generated)):
+        for port in sorted(record.ports, key=lambda port: (port.number, port.transport)):
             ready, live = _backends(record, port, rows_by_service[record.service])
             for address in sorted(record.addresses):
                 if (address, port.transport, port.number) in routes:

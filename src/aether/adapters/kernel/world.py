@@ -60,7 +60,8 @@ def spawn_world(
     The world ends with the command, and PID 1 with the command's exit status (128 + signal). SIGTERM, SIGINT, SIGHUP,
     SIGQUIT, SIGUSR1 and SIGUSR2 to PID 1 go to the command. Unless `detach`, the kernel kills the world the moment the
     calling thread ends: call it from the main thread. `netns_dir` is made if missing; inside, it is private to the
-    world. Output goes to `log`, or where ours goes. Blocks until the command runs (about 0.1 s).
+    world. Output goes to `log`, else where ours goes, or nowhere when detached. Blocks until the command runs (about
+    0.1 s).
 
     Raises:
         WorldRefused: the kernel does not let us, or the command cannot be run.
@@ -79,14 +80,7 @@ def spawn_world(
             report=report.fileno(),
             alive=alive.fileno(),
         )
-        starter = subprocess.Popen(
-            (sys.executable, "-P", "-m", "aether.adapters.kernel.init", msgspec.json.encode(order).decode()),
-            pass_fds=(order.report, order.alive),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+        starter = _start(order, log)
         report.close()
         try:
             return _read_outcome(reports)
@@ -114,6 +108,22 @@ def _make_folder(netns_dir: Path) -> None:
     except OSError as error:
         message = f"{netns_dir} cannot be made: {error.strerror}"
         raise WorldRefused(Diagnostic(code="world-folder", message=message)) from error
+
+
+def _start(order: WorldOrder, log: IO[bytes] | None) -> subprocess.Popen[bytes]:
+    output = subprocess.DEVNULL if order.is_detached and log is None else log
+    try:
+        return subprocess.Popen(
+            (sys.executable, "-P", "-m", "aether.adapters.kernel.init", msgspec.json.encode(order).decode()),
+            pass_fds=(order.report, order.alive),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    except OSError as error:
+        message = f"{sys.executable} cannot be run by this user ({error.strerror}): use an environment they can read"
+        raise WorldRefused(Diagnostic(code="world-python", message=message)) from error
 
 
 def _open_pipe(stack: contextlib.ExitStack) -> tuple[IO[bytes], IO[bytes]]:
