@@ -13,7 +13,7 @@ import structlog
 
 from aether.adapters.kernel.conntrack import delete_udp_flows
 from aether.adapters.kernel.nft import Nft, NftRefused
-from aether.errors import AetherError
+from aether.errors import AetherError, Diagnostic
 from aether.model.facts import LocalPod, NodeFacts
 from aether.plan.capture import (
     CaptureChange,
@@ -87,6 +87,13 @@ class NodeCapture:
         """What the pod's table holds now."""
         table = self._tables.get(uid)
         return table.applied if table else None
+
+    def problems(self) -> tuple[Diagnostic, ...]:
+        """The pods whose table could not be applied, with the kernel's word."""
+        return tuple(
+            Diagnostic(code="capture-failed", message=message, subject=f"pod {uid}")
+            for uid, message in sorted(self.failures.items())
+        )
 
     def drop(self, uid: str) -> None:
         """Forget what is known of a pod's table: the next step makes it anew."""

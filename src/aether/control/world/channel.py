@@ -105,6 +105,10 @@ class NodeChannels:
         """The last report of each node whose agent is connected now."""
         return tuple(report for node, report in sorted(self._reports.items()) if self._connected.get(node))
 
+    def any_facts(self) -> NodeFacts | None:
+        """The newest facts of some node: what is not about a node is the same in all of them."""
+        return next((latest.value for latest in self._facts.values() if latest.value is not None), None)
+
     def _may_have(self, node: str, identity: WorkloadIdentity) -> bool:
         facts = self._facts[node].value if node in self._facts else None
         if identity == agent_identity(self._config.trust_domain):

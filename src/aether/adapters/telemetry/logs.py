@@ -1,0 +1,22 @@
+"""Logs of our processes: one JSON object a line on stderr, an event name and fields."""
+
+import logging
+import sys
+
+import structlog
+
+
+def configure_logs(*, level: int = logging.INFO) -> None:
+    """Call once, at the start of a process."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
