@@ -58,6 +58,7 @@ _FAR = "02:ae:00:00:00:02"
 _FAR_NAME = "eth0"
 _NO_DAD = 0x02  # IFA_F_NODAD
 _PERMANENT = 0x80  # NUD_PERMANENT
+_LOCAL_TABLE = 255  # RT_TABLE_LOCAL
 _LOOPBACK = 1  # the loopback's index in every namespace
 _FAR_INDEX = 2
 
@@ -200,8 +201,12 @@ def _put_capture_routing(link: Any) -> None:
 
 
 def _put_address(link: Any, index: int, address: str) -> None:
+    """IPv6: the kernel makes the address local a moment later, in a work queue; until then a dial of it would leave."""
+    family = _family(address)
     with _tolerating(errno.EEXIST):
-        link.addr("add", index=index, address=address, prefixlen=_WIDTH[_family(address)], flags=_NO_DAD)
+        link.addr("add", index=index, address=address, prefixlen=_WIDTH[family], flags=_NO_DAD)
+    if family == socket.AF_INET6:
+        _put_route(link, dst=f"{address}/{_WIDTH[family]}", oif=index, table=_LOCAL_TABLE, type="local")
 
 
 def _put_route(link: Any, **route: Any) -> None:

@@ -29,8 +29,11 @@ def create_netns(path: Path) -> None:
     """
     if is_netns(path):
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    except OSError as error:
+        raise KernelError(f"make {path}", error.errno or 0) from error
     failures: list[KernelError] = []
     thread = threading.Thread(target=_create_in_thread, args=(path, failures), name="create-netns")
     thread.start()
@@ -51,7 +54,7 @@ def is_netns(path: Path) -> bool:
     """Whether `path` holds a network namespace (and is not an empty file left behind)."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
         return fcntl.ioctl(fd, _NS_GET_NSTYPE) == syscall.CLONE_NEWNET
