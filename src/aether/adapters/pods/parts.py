@@ -1,9 +1,9 @@
 """What the pod runner is given: the network, addresses and the mesh's word that a pod is captured."""
 
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -75,7 +75,7 @@ class RunnerParts(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
     network: PodNetwork
     addresses: AddressPool
-    wait_captured: Callable[[str], Awaitable[None]]
+    wait_captured: Callable[[str], Coroutine[Any, Any, None]]
     netns_of: Callable[[str], Path]
     socket_in: SocketIn
     settings: RunnerSettings
