@@ -6,7 +6,6 @@ Every echo names its service, port and pod, so a request that reaches a wrong ta
 import itertools
 
 import pytest
-
 from tests.support.manifests import client, echo, namespace, together
 from tests.support.world import Answer, RunningWorld
 

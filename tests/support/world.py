@@ -1,4 +1,4 @@
-"""Worlds for tests: start one, run commands in its pods, look at it, end it. Everything through the product's own doors."""
+"""Worlds for tests: start one, run commands in its pods, end it. Everything through the product's own doors."""
 
 import contextlib
 import json
