@@ -67,7 +67,8 @@ class MeshLoop:
         if (facts := state.facts) is None:
             return
         started = self._clock.now()
-        context = plan_context(facts)
+        before = None if state.context is None else state.context.retention
+        context = plan_context(facts, before=before, now_s=started)
         plan = plan_node_in(context, observed=frozenset(state.observed))
         await self._capture.widen(plan, facts)
         secrets = await self._identities.secrets(plan)

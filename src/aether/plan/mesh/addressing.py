@@ -157,6 +157,15 @@ def refusal_body(reason: Reason, authority: str, ports: Iterable[ServicePort]) -
     return f"{name} {port_list(ports)}"
 
 
+def refusal_ports(refusal: Refuse, request: HttpRequest, directory: Directory) -> tuple[ServicePort, ...]:
+    """What a refusal lists: the ports of the dialled pod where one is meant, else those of the service."""
+    pod = directory.pods.get(request.dialled_address)
+    if pod is not None and request.dialled_port != PROXY_PORT:
+        return tuple(ServicePort(number, port_class, number) for number, port_class, _ in pod.ports)
+    view = directory.views.get(refusal.service)
+    return () if view is None else view.ports
+
+
 NAME_LIMIT_BYTES = 253
 """How much of the name a refusal repeats: the longest DNS name (RFC 1035, section 2.3.4)."""
 

@@ -37,6 +37,7 @@ from aether.plan.mesh.naming import (
     raw_cluster,
     raw_stat_key,
 )
+from aether.plan.mesh.retain import Retention, retain, with_retained
 from aether.plan.mesh.services import MeshIndex, PlannedServices, index_facts, plan_index
 
 
@@ -89,25 +90,33 @@ ClusterPlan = MeshCluster | PodDialCluster | Tombstone | PassThroughCluster
 
 
 class MeshContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What plans of one node are made from: derived once from facts, then asked many times."""
+    """What plans of one node are made from: derived once from facts, then asked many times.
+
+    `retention` is for the next context: what it must know to keep what is lost.
+    """
 
     facts: NodeFacts
     index: MeshIndex
     services: PlannedServices
+    retention: Retention
     dialled_pods: tuple[DialledPod, ...]
     row_by_address: Mapping[str, EndpointRow]
     directory: Directory
 
 
-def plan_context(facts: NodeFacts) -> MeshContext:
+def plan_context(facts: NodeFacts, *, before: Retention | None = None, now_s: float = 0.0) -> MeshContext:
+    """Derive what plans need. `before` is the retention of the context that this one follows, `now_s` monotonic."""
     index = index_facts(facts)
     services = plan_index(index)
+    retention = retain(before or Retention(), services.views, now_s=now_s)
+    services = msgspec.structs.replace(services, views=with_retained(services.views, retention))
     row_by_address = _rows_by_address(index)
     dialled_pods = _dialled_pods(index, row_by_address, facts.config.domains)
     return MeshContext(
         facts=facts,
         index=index,
         services=services,
+        retention=retention,
         dialled_pods=dialled_pods,
         row_by_address=row_by_address,
         directory=build_directory(services.views, dialled_pods, facts.config),

@@ -12,6 +12,7 @@ import msgspec
 from aether.model.endpoint import EndpointRow, Health
 from aether.model.facts import NodeFacts, ServiceRecord
 from aether.model.names import ServiceId, kubernetes_names, mesh_name
+from aether.plan.mesh.clusters import MeshContext
 from aether.plan.mesh.services import MeshIndex, ServiceView, index_facts, plan_index
 
 
@@ -32,10 +33,19 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_zone(facts: NodeFacts) -> Zone:
     """Every name of the directory, and the Kubernetes names of Services that are none of the mesh's."""
-    domains = facts.config.domains
     index = index_facts(facts)
+    return _plan_zone(facts, index, plan_index(index).views)
+
+
+def plan_zone_in(context: MeshContext) -> Zone:
+    """`plan_zone` from a context that is already there, with the names of services that are lost but kept."""
+    return _plan_zone(context.facts, context.index, context.services.views)
+
+
+def _plan_zone(facts: NodeFacts, index: MeshIndex, views: Iterable[ServiceView]) -> Zone:
+    domains = facts.config.domains
     found: dict[str, set[str]] = {name: set() for name in (domains.mesh, domains.cluster, f"svc.{domains.cluster}")}
-    for view in plan_index(index).views:
+    for view in views:
         rows = index.rows.get(view.service, ())
         names = (mesh_name(view.service, domains), *kubernetes_names(view.service, domains))
         _add(found, names, _view_addresses(view, rows))
