@@ -13,7 +13,7 @@ from aether.adapters.clock import Clock
 from aether.control.agent.identity import Identities
 from aether.control.agent.state import AgentState
 from aether.model.facts import NodeFacts
-from aether.plan.mesh.node import NodePlan, plan_context, plan_node_in
+from aether.plan.mesh.node import NodePlan, next_context, plan_node_in
 from aether.render.envoy.names import CLUSTER, ENDPOINT, LISTENER, SECRET, inbound_listener
 from aether.render.envoy.resource import Resource
 from aether.render.envoy.snapshot import RenderCache, Snapshot, render_snapshot
@@ -67,8 +67,7 @@ class MeshLoop:
         if (facts := state.facts) is None:
             return
         started = self._clock.now()
-        before = None if state.context is None else state.context.retention
-        context = plan_context(facts, before=before, now_s=started)
+        context = next_context(facts, before=state.context, now_s=started)
         plan = plan_node_in(context, observed=frozenset(state.observed))
         await self._capture.widen(plan, facts)
         secrets = await self._identities.secrets(plan)

@@ -123,6 +123,16 @@ def plan_context(facts: NodeFacts, *, before: Retention | None = None, now_s: fl
     )
 
 
+def next_context(facts: NodeFacts, *, before: MeshContext | None, now_s: float) -> MeshContext:
+    """The context that follows `before`: the same one while the facts are that same object and nothing kept expired."""
+    if before is None:
+        return plan_context(facts, now_s=now_s)
+    deadline_s = before.retention.next_deadline_s()
+    if before.facts is facts and (deadline_s is None or now_s < deadline_s):
+        return before
+    return plan_context(facts, before=before.retention, now_s=now_s)
+
+
 def plan_cluster(name: str, context: MeshContext) -> ClusterPlan:
     """The answer to one name, asked on demand or kept. Delivers only where the addressing rule does."""
     match parse_cluster(name, context.facts.config.domains):

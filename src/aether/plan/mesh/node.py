@@ -16,6 +16,7 @@ from aether.plan.mesh.clusters import (
     PassThroughCluster,
     PodDialCluster,
     Tombstone,
+    next_context,
     plan_cluster,
     plan_context,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "PodDialCluster",
     "PodPlan",
     "Tombstone",
+    "next_context",
     "plan_cluster",
     "plan_context",
     "plan_node",

@@ -21,6 +21,7 @@ from aether.plan.mesh.addressing import (
     find_port,
     is_mesh_address,
     refusal_body,
+    refusal_ports,
 )
 from aether.plan.mesh.clusters import plan_context
 from aether.plan.mesh.services import ServicePort
@@ -365,6 +366,27 @@ PORTS = DIRECTORY.views[service_id("red/web")].ports
 def test_a_refusal_names_the_service_as_spelled_and_lists_its_ports(authority: str, name: str) -> None:
     body = refusal_body(NOT_DECLARED, authority, PORTS)
     assert body == f"{name} serves 80=http, 5353=udp, 8080=http, 9000=tcp"
+
+
+@pytest.mark.parametrize(
+    ("host", "address", "port", "listed"),
+    [
+        ("web.red:1", WEB, 8080, "80=http, 5353=udp, 8080=http, 9000=tcp"),
+        ("web.red", "10.244.1.7", 7777, "7000=tcp, 8000=http"),
+        ("web.red:1", "10.244.1.7", 18081, "80=http, 5353=udp, 8080=http, 9000=tcp"),
+        ("ghost.red:18081", WEB, 18081, ""),
+    ],
+)
+def test_a_refusal_lists_the_ports_of_the_dialled_pod_or_of_the_service(
+    host: str, address: str, port: int, listed: str
+) -> None:
+    request = HttpRequest(
+        path=EntryPath.CAPTURED, authority=host, dialled_address=address, dialled_port=port, caller_namespace="red"
+    )
+    refusal = answer_http(request, DIRECTORY)
+    assert isinstance(refusal, Refuse)
+    ports = refusal_ports(refusal, request, DIRECTORY)
+    assert ", ".join(f"{found.number}={found.port_class}" for found in ports) == listed
 
 
 def test_a_refusal_of_a_service_without_ports_says_so() -> None:

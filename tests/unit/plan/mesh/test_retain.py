@@ -14,7 +14,7 @@ from aether.plan.mesh.addressing import (
     answer_http,
     answer_raw,
 )
-from aether.plan.mesh.clusters import MeshCluster, MeshContext, plan_cluster, plan_context
+from aether.plan.mesh.clusters import MeshCluster, MeshContext, next_context, plan_cluster, plan_context
 from aether.plan.mesh.dns import plan_zone, plan_zone_in
 from aether.plan.mesh.retain import Retention, retain, with_retained
 from aether.plan.mesh.services import plan_services
@@ -114,6 +114,15 @@ def test_a_user_owned_service_is_kept_too() -> None:
         request, path=EntryPath.CAPTURED, dialled_address="10.96.0.7", dialled_port=80, authority="cart.shop"
     )
     assert answer_http(captured, context.directory) == PassThrough()
+
+
+def test_a_context_is_made_once_for_the_same_facts_until_something_kept_expires() -> None:
+    first = next_context(LIVING, before=None, now_s=0.0)
+    assert next_context(LIVING, before=first, now_s=1e6) is first
+    lost = next_context(BARE, before=first, now_s=10.0)
+    assert CART in {one.view.service for one in lost.retention.lost}
+    assert next_context(BARE, before=lost, now_s=99.9) is lost
+    assert next_context(BARE, before=lost, now_s=100.0).retention.lost == ()
 
 
 def test_a_kept_service_keeps_its_names() -> None:
