@@ -5,9 +5,11 @@ Commands "in pods" run on this machine, logs are files in the folder.
 
 import asyncio
 import http.client
+import os
 import socket
+import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,16 +39,31 @@ from aether.model.world import (
 class LocalExecution:
     """A process of this machine."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
+    def __init__(self, command: Sequence[str], stdio: tuple[int, int, int]) -> None:
+        stdin, stdout, stderr = stdio
+        self._process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr)
+        self._pidfd = os.pidfd_open(self._process.pid)
+        self._ended = asyncio.Event()
+        asyncio.get_running_loop().add_reader(self._pidfd, self._on_end)
 
     def signal(self, number: int) -> None:
-        if self._process.returncode is None:
-            self._process.send_signal(number)
+        self._process.send_signal(number)
 
     async def wait(self) -> int:
-        code = await self._process.wait()
-        return code if code >= 0 else 128 - code
+        await self._ended.wait()
+        return self._process.returncode if self._process.returncode >= 0 else 128 - self._process.returncode
+
+    def end(self) -> None:
+        """What a world's end does to every process in it."""
+        if not self._ended.is_set():
+            self._process.kill()
+            self._on_end()
+
+    def _on_end(self) -> None:
+        self._process.wait()
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._ended.set()
 
 
 class MemoryWorld:
@@ -58,6 +75,7 @@ class MemoryWorld:
         self.known = WorldFacts(config=MeshConfig(), nodes=("node-1",))
         self.sections: tuple[CheckSection, ...] = ()
         self.executed: list[ExecRequest] = []
+        self.executions: list[LocalExecution] = []
         self.is_stopped = threading.Event()
         self._paths = paths
 
@@ -75,9 +93,8 @@ class MemoryWorld:
 
     async def execute(self, request: ExecRequest, stdio: tuple[int, int, int]) -> LocalExecution:
         self.executed.append(request)
-        stdin, stdout, stderr = stdio
-        process = await asyncio.create_subprocess_exec(*request.command, stdin=stdin, stdout=stdout, stderr=stderr)
-        return LocalExecution(process)
+        self.executions.append(LocalExecution(request.command, stdio))
+        return self.executions[-1]
 
     def stop(self) -> None:
         self.is_stopped.set()
@@ -160,6 +177,8 @@ class ServedWorld:
             serving = group.create_task(exec_server.run())
             await self._stopping.wait()
             serving.cancel()
+        for execution in self.world.executions:
+            execution.end()
         await admin.stop()
         await api.stop()
 

@@ -47,7 +47,7 @@ class Execution(Protocol):
         """Pass a signal to the process; nothing happens if it has ended."""
 
     async def wait(self) -> int:
-        """Its exit code; 128 + n if signal n ended it. Cancelling kills it."""
+        """Its exit code; 128 + n if signal n ended it."""
 
 
 class WorldBackend(Protocol):

@@ -99,10 +99,14 @@ class ExecServer:
 
     async def _attend(self, connection: socket.socket, execution: Execution) -> int:
         """Pass signals on until the command ends; end it when the client is gone."""
-        async with asyncio.TaskGroup() as group:
-            forwarding = group.create_task(self._forward(connection, execution))
-            code = await execution.wait()
-            forwarding.cancel()
+        try:
+            async with asyncio.TaskGroup() as group:
+                forwarding = group.create_task(self._forward(connection, execution))
+                code = await execution.wait()
+                forwarding.cancel()
+        except asyncio.CancelledError:
+            execution.signal(signal.SIGKILL)
+            raise
         return code
 
     async def _forward(self, connection: socket.socket, execution: Execution) -> None:
