@@ -24,21 +24,34 @@ _IS_IDENTITY = (
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """`flags` are Envoy's response flags of which one is set; `expression` is a further condition (CEL), or ""."""
+    """`flags` are Envoy's response flags of which one is set; `expression` is a further condition (CEL), or "".
+
+    `text` is what people read; it may hold Envoy's command operators.
+    """
 
     word: str
+    text: str = ""
     flags: tuple[str, ...]
     expression: str = ""
 
 
 HTTP_FAILURES = (
-    Failure(word="no-endpoint", flags=("UDO", "DO")),
-    Failure(word="unhealthy", flags=("UH",)),
-    Failure(word="upstream-identity", flags=("UF", "UC"), expression=_IS_IDENTITY),
-    Failure(word="upstream-refused", flags=("UF", "UC", "UR", "LR")),
-    Failure(word="cold-timeout", flags=("NC",)),
+    Failure(word="no-endpoint", flags=("UDO", "DO"), text="nothing serves it now"),
+    Failure(word="unhealthy", flags=("UH",), text="none of its endpoints is healthy"),
+    Failure(
+        word="upstream-identity",
+        flags=("UF", "UC"),
+        expression=_IS_IDENTITY,
+        text="the two ends did not accept each other's certificate: %UPSTREAM_TRANSPORT_FAILURE_REASON%",
+    ),
+    Failure(
+        word="upstream-refused",
+        flags=("UF", "UC", "UR", "LR"),
+        text="the connection was refused or cut: %RESPONSE_CODE_DETAILS%",
+    ),
+    Failure(word="cold-timeout", flags=("NC",), text="the way there did not become known in time"),
 )
-"""In the order they are tried. UDO: an empty load assignment drops all load by name (`endpoints.empty_assignment`)."""
+"""In the order they are tried. UDO: an empty load assignment drops all load (`endpoints.empty_assignment`)."""
 
 TCP_FAILURES = (
     Failure(word="no-endpoint", flags=("UH",)),

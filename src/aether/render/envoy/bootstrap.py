@@ -3,19 +3,27 @@
 Rule: no cluster of the mesh stands here. Static clusters whose secrets come over ADS have crashed Envoy at its start.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from envoy.config.bootstrap.v3 import bootstrap_pb2
 from envoy.config.cluster.v3 import cluster_pb2
-from envoy.config.core.v3 import address_pb2, base_pb2, config_source_pb2, grpc_service_pb2, protocol_pb2
+from envoy.config.core.v3 import (
+    address_pb2,
+    backoff_pb2,
+    base_pb2,
+    config_source_pb2,
+    grpc_service_pb2,
+    protocol_pb2,
+)
 from envoy.config.endpoint.v3 import endpoint_components_pb2, endpoint_pb2
 from envoy.config.metrics.v3 import stats_pb2
 from envoy.config.overload.v3 import overload_pb2
 from envoy.extensions.resource_monitors.downstream_connections.v3 import downstream_connections_pb2
 from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2
 from envoy.type.matcher.v3 import string_pb2
-from google.protobuf import json_format
+from google.protobuf import json_format, struct_pb2
 
 from aether.render.envoy import names
 from aether.render.envoy.clusters import tombstone
@@ -50,6 +58,7 @@ def render_bootstrap(settings: BootstrapSettings) -> dict[str, Any]:
         static_resources=bootstrap_pb2.Bootstrap.StaticResources(
             clusters=[_ads_cluster(settings.ads_socket), tombstone(names.NONE)]
         ),
+        layered_runtime=bootstrap_pb2.LayeredRuntime(layers=[_static_layer(_RUNTIME)]),
         stats_config=stats_pb2.StatsConfig(stats_matcher=_STATS),
         overload_manager=overload_pb2.OverloadManager(
             resource_monitors=[_connection_limit(settings.max_downstream_connections)]
@@ -60,7 +69,7 @@ def render_bootstrap(settings: BootstrapSettings) -> dict[str, Any]:
 
 
 def _ads_stream() -> config_source_pb2.ApiConfigSource:
-    back_off = base_pb2.BackoffStrategy(
+    back_off = backoff_pb2.BackoffStrategy(
         base_interval=seconds(RECONNECT_FIRST_S), max_interval=seconds(RECONNECT_LIMIT_S)
     )
     agent = grpc_service_pb2.GrpcService.EnvoyGrpc(
@@ -93,6 +102,16 @@ def _ads_cluster(socket: str) -> cluster_pb2.Cluster:
         load_assignment=endpoint_pb2.ClusterLoadAssignment(cluster_name=names.ADS, endpoints=[locality]),
         typed_extension_protocol_options={"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": pack(options)},
     )
+
+
+def _static_layer(values: Mapping[str, int]) -> bootstrap_pb2.RuntimeLayer:
+    layer = struct_pb2.Struct()
+    layer.update(values)
+    return bootstrap_pb2.RuntimeLayer(name="aether", static_layer=layer)
+
+
+_RUNTIME = {"re2.max_program_size.error_level": 1_000}
+"""The rule for names that end in the proxy's own port spells RFC 1035 out; Envoy's default of 100 refuses its table."""
 
 
 def _pipe(path: str) -> address_pb2.Address:

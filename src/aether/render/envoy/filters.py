@@ -20,6 +20,7 @@ from envoy.extensions.filters.network.tcp_proxy.v3 import tcp_proxy_pb2
 from envoy.extensions.http.early_header_mutation.header_mutation.v3 import header_mutation_pb2
 from google.protobuf import wrappers_pb2
 
+from aether.plan.mesh.addressing import NAME_LIMIT_BYTES
 from aether.render.envoy import names
 from aether.render.envoy.accesslog import HTTP_FAILURES, Failure, failed, has_status
 from aether.render.envoy.resource import ads, extension, pack, seconds
@@ -81,8 +82,8 @@ def tcp_forward(
 ) -> listener_components_pb2.Filter:
     """Bytes to a cluster; with `is_on_demand`, to the one that the filter state names, asked for if it is missing."""
     proxy = _tcp(stat_prefix, cluster, log)
-    proxy.max_connect_attempts.value = 3
     if is_on_demand:
+        proxy.max_connect_attempts.value = 3
         proxy.on_demand.odcds_config.CopyFrom(ads(fetch_timeout_s=0))
         proxy.on_demand.timeout.CopyFrom(seconds(ON_DEMAND_S))
     return _tcp_filter(proxy)
@@ -135,7 +136,7 @@ def _manager(
 def _failure_text(failure: Failure) -> http_connection_manager_pb2.ResponseMapper:
     return http_connection_manager_pb2.ResponseMapper(
         filter=failed(failure),
-        body_format_override=_text(f"{failure.word}: %UPSTREAM_CLUSTER_RAW%: %LOCAL_REPLY_BODY%\n"),
+        body_format_override=_text(f"%UPSTREAM_CLUSTER_RAW%: {failure.text} ({failure.word})"),
         headers_to_add=[
             base_pb2.HeaderValueOption(
                 header=base_pb2.HeaderValue(key=names.ERROR_HEADER, value=failure.word),
@@ -150,9 +151,10 @@ def _refusal_text() -> http_connection_manager_pb2.ResponseMapper:
 
     Once here instead of in every refusing route: each would compile the expression again.
     """
+    name = f"%CEL(re.extract(request.host, '{_HOST}', '{_HOST_ALONE}')):{NAME_LIMIT_BYTES}%"
     return http_connection_manager_pb2.ResponseMapper(
         filter=has_status(accesslog_pb2.ComparisonFilter.EQ, 421),
-        body_format_override=_text(r"%CEL(re.extract(request.host, '^([^:]*)', '\\1')):253%%LOCAL_REPLY_BODY%"),
+        body_format_override=_text(f"{name}%LOCAL_REPLY_BODY%"),
     )
 
 
@@ -161,6 +163,10 @@ def _text(template: str) -> substitution_format_string_pb2.SubstitutionFormatStr
         text_format_source=base_pb2.DataSource(inline_string=template)
     )
 
+
+_HOST = r"^(?:(\\[.*\\]|[^:]*)(?::[^:\\]]*)?|(.*))$"
+"""A host with or without a port, else the whole text; backslashes doubled, since CEL reads it as a string literal."""
+_HOST_ALONE = r"\\1\\2"
 
 _ROUTER = http_connection_manager_pb2.HttpFilter(
     name="envoy.filters.http.router", typed_config=pack(router_pb2.Router(suppress_envoy_headers=True))

@@ -9,7 +9,7 @@ Rule: every list ends in a route that matches everything, and no list delivers b
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from envoy.config.core.v3 import base_pb2
@@ -31,9 +31,9 @@ from aether.plan.mesh.services import ServicePort, ServiceView
 from aether.render.envoy import names
 from aether.render.envoy.resource import seconds
 
-Route = route_components_pb2.Route
-Condition = filter_state_pb2.FilterStateMatcher | route_components_pb2.HeaderMatcher
-Routes = Iterator[Route]
+Route: TypeAlias = route_components_pb2.Route
+Condition: TypeAlias = filter_state_pb2.FilterStateMatcher | route_components_pb2.HeaderMatcher
+Routes: TypeAlias = Iterator[Route]
 
 DEFAULT_PORT = 80
 """What a Host without a port means on the proxy port; the scheme is never consulted (spec section 3)."""

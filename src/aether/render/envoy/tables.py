@@ -3,8 +3,8 @@
 Owns: whose names stand in which virtual host, and that a change of one service costs little. Leaves to others: what a
 virtual host answers (`routes`).
 
-A repeated field may be written in pieces, so a virtual host is its routes in bytes and its domains in bytes, and a table
-is its virtual hosts one after the other: nothing that did not change is encoded again.
+A repeated field may be written in pieces, so a virtual host is its routes in bytes and its domains in bytes, and a
+table is its virtual hosts one after the other: nothing that did not change is encoded again.
 """
 
 from collections.abc import Iterable, Iterator
