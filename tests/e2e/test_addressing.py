@@ -25,7 +25,7 @@ MANIFESTS = together(
         "mp-tcpfirst",
         "mp",
         ["9000=tcp", "8080=http"],
-        declares="8080=http",
+        declares="8080=h1",
         annotations={"endpoint.aether.io/port": "9000", "endpoint.aether.io/protocol": "tcp"},
     ),
     echo("mp-nine", "mp", ["9000=http"], declares="9000"),
@@ -255,7 +255,7 @@ def test_r4_a_name_that_nobody_knows_is_refused_at_once_with_the_proxys_own_port
         assert answer.seconds < REFUSAL_LIMIT_S
 
 
-@pytest.mark.parametrize(("port", "family"), itertools.product([18082, 7777], ["4", "6"]))
+@pytest.mark.parametrize(("port", "family"), [*itertools.product([18082, 7777], ["4", "6"])])
 def test_r5_raw_tcp_to_retired_and_undeclared_ports_reaches_no_application(
     mesh: RunningWorld, port: int, family: str
 ) -> None:
