@@ -208,7 +208,7 @@ def _plan_http(name: str, service: ServiceId, number: int, context: MeshContext)
     if view is None:
         return Tombstone(name=name)
     port = find_port(view.ports, number, Transport.TCP)
-    if port is None and view.is_user_owned:
+    if port is None:  # a captured dial of a user-owned service's own port (rulings C.4)
         port = find_port(view.declared, number, Transport.TCP)
     if port is None or port.port_class is not PortClass.HTTP:
         return Tombstone(name=name)

@@ -159,7 +159,7 @@ def test_an_address_that_two_rows_claim_is_the_healthier_ones() -> None:
     old = msgspec.structs.replace(row("shop/old", "9000=tcp", health=Health.DRAINING), pod="old-1")
     new = msgspec.structs.replace(row("shop/new", "9000=tcp", health=Health.UNHEALTHY), pod="new-1")
     for rows in ((old, new), (new, old)):
-        context = plan_context(node_facts(rows=rows))
+        context = plan_context(msgspec.structs.replace(node_facts(), rows=rows))
         port = (9000, PortClass.TCP, "tcp|10.244.1.2:9000")
         assert context.dialled_pods == (
             DialledPod(address="10.244.1.2", service=service_id("shop/new"), ports=(port,)),
@@ -172,7 +172,8 @@ def test_an_address_that_two_rows_claim_is_the_healthier_ones() -> None:
 def test_an_address_stands_once_in_a_cluster_with_the_healthier_rows_word() -> None:
     old = msgspec.structs.replace(ROWS[0], pod="cart-0", health=Health.DRAINING, weight=9)
     for rows in ((old, ROWS[0]), (ROWS[0], old)):
-        cluster = plan("cart.shop.aether.internal:8080", *rows)
+        context = plan_context(msgspec.structs.replace(node_facts(), rows=rows))
+        cluster = plan_cluster("cart.shop.aether.internal:8080", context)
         assert isinstance(cluster, MeshCluster)
         assert [(found.health, found.weight) for found in cluster.endpoints] == [(Health.HEALTHY, 3)]
 
