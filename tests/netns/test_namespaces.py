@@ -110,6 +110,16 @@ def test_a_ruleset_is_used_by_many_threads_at_once(lab: Lab) -> None:
     assert all(f" {port}," in listed.replace("\n", ",") or f" {port} }}" in listed for port in ports)
 
 
+def test_a_table_is_known_by_its_whole_name(lab: Lab) -> None:
+    nft = lab.nft(lab.add_node(1).netns)
+    nft.apply("table inet aether_capture { chain out { }; }")
+    assert nft.has_table("inet", "aether_capture")
+    assert not nft.has_table("inet", "aether")
+    assert not nft.has_table("ip", "aether_capture")
+    nft.apply("flush ruleset")
+    assert not nft.has_table("inet", "aether_capture")
+
+
 def test_two_rulesets_do_not_see_each_other(lab: Lab) -> None:
     one, two = lab.nft(lab.add_node(1).netns), lab.nft(lab.add_node(2).netns)
     one.apply("table inet only_here { }")

@@ -136,6 +136,8 @@ def _message(kind: int, flags: int, sequence: int, family: int, attributes: byte
 def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
     while len(data) >= _HEADER.size:
         length, kind, *_ = _HEADER.unpack_from(data)
+        if length < _HEADER.size:
+            return
         yield kind, data[_HEADER.size : length]
         data = data[_aligned(length) :]
 

@@ -72,6 +72,10 @@ class Nft:
         except NftRefused:
             return ""
 
+    def has_table(self, family: str, name: str) -> bool:
+        """Whether a table is there, with chains. A tenth of a millisecond however large its sets are."""
+        return f"table {family} {name} {{" in self._run(f"list chains {family}").splitlines()
+
     def close(self) -> None:
         """Free the context, and with it the hold on the namespace. May take 16 ms. More than once is fine."""
         with self._lock:
