@@ -4,6 +4,7 @@ A proxy-made 503 carries the word in `x-aether-error`; the access log carries it
 status carries none. The log is one JSON object a line; its keys are in docs/wire/envoy.md.
 """
 
+import enum
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -62,17 +63,27 @@ TCP_FAILURES = (
 """No two hold at once. The TCP proxy drops no load, so no endpoint and no healthy endpoint look alike."""
 
 
+class Entry(enum.StrEnum):
+    """Where the proxy met a request or connection."""
+
+    CAPTURED = "captured"
+    PROXY_PORT = "proxy-port"
+    PASSED_THROUGH = "passed-through"
+    INBOUND = "inbound"
+
+
 class Journal(msgspec.Struct, frozen=True, kw_only=True):
-    """Where lines go, and whose connections they are about. `path` "" logs nothing."""
+    """Where lines go, and whose end of a connection they are about. `path` "" logs nothing."""
 
     path: str
+    entry: Entry
     namespace: str
-    account: str
+    service: str
     pod: str
 
 
-def http_log(journal: Journal, *, entry: str) -> list[accesslog_pb2.AccessLog]:
-    """Requests that were answered with 400 or more, refused, or cut. `entry` is where the proxy met them."""
+def http_log(journal: Journal) -> list[accesslog_pb2.AccessLog]:
+    """Requests that were answered with 400 or more, refused, or cut."""
     condition = accesslog_pb2.AccessLogFilter(
         or_filter=accesslog_pb2.OrFilter(
             filters=[has_status(accesslog_pb2.ComparisonFilter.GE, 400), has_flag(_CUT), holds(_IS_REFUSED)]
@@ -80,24 +91,17 @@ def http_log(journal: Journal, *, entry: str) -> list[accesslog_pb2.AccessLog]:
     )
     fields = {
         "kind": "http",
-        "entry": entry,
         "authority": "%REQ(:authority)%",
         "method": "%REQ(:method)%",
         "code": "%RESPONSE_CODE%",
-        "error": f"%RESP({names.ERROR_HEADER})%",
         "route": "%ROUTE_NAME%",
     }
-    return [_log(journal, fields, condition)] if journal.path else []
+    return _log(journal, fields, f"%RESP({names.ERROR_HEADER})%", condition)
 
 
-def tcp_log(journal: Journal, *, entry: str) -> list[accesslog_pb2.AccessLog]:
+def tcp_log(journal: Journal) -> list[accesslog_pb2.AccessLog]:
     """Connections that could not be carried."""
-    if not journal.path:
-        return []
-    return [
-        _log(journal, {"kind": "tcp", "entry": entry, "error": failure.word}, failed(failure))
-        for failure in TCP_FAILURES
-    ]
+    return [log for failure in TCP_FAILURES for log in _log(journal, {"kind": "tcp"}, failure.word, failed(failure))]
 
 
 _CUT = ("UC", "UR", "UT", "LR", "SI", "DPE")
@@ -120,14 +124,18 @@ _COMMON: Mapping[str, str] = {
 
 
 def _log(
-    journal: Journal, fields: Mapping[str, str], condition: accesslog_pb2.AccessLogFilter
-) -> accesslog_pb2.AccessLog:
-    workload = {"namespace": journal.namespace, "service": journal.account, "pod": journal.pod}
+    journal: Journal, fields: Mapping[str, str], error: str, condition: accesslog_pb2.AccessLogFilter
+) -> list[accesslog_pb2.AccessLog]:
+    """A refusal is `error` once, at the source; the destination's line has its word under another key."""
+    if not journal.path:
+        return []
+    end, key = ("destination", "inbound_error") if journal.entry is Entry.INBOUND else ("source", "error")
     layout = struct_pb2.Struct()
-    layout.update({**_COMMON, **workload, **fields})
+    layout.update({**_COMMON, **fields, "entry": journal.entry.value, key: error})
+    layout.update({f"{end}_namespace": journal.namespace, f"{end}_service": journal.service, f"{end}_pod": journal.pod})
     line = substitution_format_string_pb2.SubstitutionFormatString(json_format=layout)
     sink = file_pb2.FileAccessLog(path=journal.path, log_format=line)
-    return accesslog_pb2.AccessLog(name="envoy.access_loggers.file", filter=condition, typed_config=pack(sink))
+    return [accesslog_pb2.AccessLog(name="envoy.access_loggers.file", filter=condition, typed_config=pack(sink))]
 
 
 def failed(failure: Failure) -> accesslog_pb2.AccessLogFilter:

@@ -136,7 +136,7 @@ def _manager(
 def _failure_text(failure: Failure) -> http_connection_manager_pb2.ResponseMapper:
     return http_connection_manager_pb2.ResponseMapper(
         filter=failed(failure),
-        body_format_override=_text(f"%UPSTREAM_CLUSTER_RAW%: {failure.text} ({failure.word})"),
+        body_format_override=_text(f"%REQ(:authority):{NAME_LIMIT_BYTES}%: {failure.text} ({failure.word})"),
         headers_to_add=[
             base_pb2.HeaderValueOption(
                 header=base_pb2.HeaderValue(key=names.ERROR_HEADER, value=failure.word),

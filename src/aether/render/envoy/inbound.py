@@ -18,7 +18,7 @@ from google.protobuf import wrappers_pb2
 from aether.model.ports import INBOUND_PORT, PortClass
 from aether.plan.mesh.node import InboundPort
 from aether.render.envoy import names
-from aether.render.envoy.accesslog import http_log, tcp_log
+from aether.render.envoy.accesslog import Entry, http_log, tcp_log
 from aether.render.envoy.filters import Carried, carry, http_inbound, tcp_inbound
 from aether.render.envoy.listeners import TLS_INSPECTOR, Place, any_address, to_chain
 from aether.render.envoy.resource import exactly, pack, seconds
@@ -73,7 +73,7 @@ def _to_http(place: Place, port: InboundPort) -> listener_components_pb2.Filter:
         response_headers_to_remove=[names.ERROR_HEADER],
     )
     return http_inbound(
-        stat_prefix=_stat_prefix(place), routes=_table(name, route), log=http_log(place.journal, entry="inbound")
+        stat_prefix=_stat_prefix(place), routes=_table(name, route), log=http_log(place.journal(Entry.INBOUND))
     )
 
 
@@ -81,7 +81,7 @@ def _to_tcp(place: Place, port: InboundPort) -> listener_components_pb2.Filter:
     return tcp_inbound(
         stat_prefix=_stat_prefix(place),
         cluster=names.application_cluster(place.pod.uid, port.number),
-        log=tcp_log(place.journal, entry="inbound"),
+        log=tcp_log(place.journal(Entry.INBOUND)),
     )
 
 

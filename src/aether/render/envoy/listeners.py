@@ -20,7 +20,7 @@ from aether.model.facts import MeshConfig
 from aether.model.ports import CAPTURE_PORT, CAPTURE_RAW_PORT, PROXY_PORT
 from aether.plan.mesh.node import PodPlan
 from aether.render.envoy import names
-from aether.render.envoy.accesslog import Journal, http_log, tcp_log
+from aether.render.envoy.accesslog import Entry, Journal, http_log, tcp_log
 from aether.render.envoy.endpoints import socket_address
 from aether.render.envoy.filters import Carried, carry, http_proxy, tcp_forward
 from aether.render.envoy.resource import exactly, inside, pack, seconds, then
@@ -39,10 +39,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     config: MeshConfig
     access_log: str
 
-    @property
-    def journal(self) -> Journal:
+    def journal(self, entry: Entry) -> Journal:
         service = self.pod.service
-        return Journal(path=self.access_log, namespace=service.namespace, account=service.name, pod=self.pod.pod)
+        return Journal(
+            path=self.access_log, entry=entry, namespace=service.namespace, service=service.name, pod=self.pod.pod
+        )
 
 
 def outbound_listeners(place: Place) -> tuple[listener_pb2.Listener, ...]:
@@ -107,7 +108,7 @@ def any_address(port: int, netns: str) -> address_pb2.Address:
 
 def _http_chain(place: Place, name: str, table: str) -> listener_components_pb2.FilterChain:
     carried = [*_caller(place), *_DIALLED]
-    log = http_log(place.journal, entry="captured")
+    log = http_log(place.journal(Entry.CAPTURED))
     return listener_components_pb2.FilterChain(
         name=name, filters=[carry(carried), http_proxy(stat_prefix=name, table=table, log=log)]
     )
@@ -115,7 +116,7 @@ def _http_chain(place: Place, name: str, table: str) -> listener_components_pb2.
 
 def _proxy_chain(place: Place) -> listener_components_pb2.FilterChain:
     carried = [*_caller(place), Carried(names.DIALLED_PORT_KEY, str(PROXY_PORT))]
-    log = http_log(place.journal, entry="proxy-port")
+    log = http_log(place.journal(Entry.PROXY_PORT))
     return listener_components_pb2.FilterChain(
         name=names.PROXY_CHAIN,
         filters=[carry(carried), http_proxy(stat_prefix=names.PROXY_CHAIN, table=names.PROXY_TABLE, log=log)],
@@ -125,14 +126,14 @@ def _proxy_chain(place: Place) -> listener_components_pb2.FilterChain:
 def _raw_chain(place: Place) -> listener_components_pb2.FilterChain:
     """One chain for every raw-TCP port there is: the dialled address names the cluster (architecture, decision 18)."""
     carried = [*_caller(place), _DIALLED_PORT, Carried(names.TCP_CLUSTER_KEY, "tcp|%DOWNSTREAM_LOCAL_ADDRESS%")]
-    log = tcp_log(place.journal, entry="captured")
+    log = tcp_log(place.journal(Entry.CAPTURED))
     forward = tcp_forward(stat_prefix=names.RAW_CHAIN, cluster=names.NONE, log=log, is_on_demand=True)
     return listener_components_pb2.FilterChain(name=names.RAW_CHAIN, filters=[carry(carried), forward])
 
 
 def _pass_through_chain(place: Place) -> listener_components_pb2.FilterChain:
     carried = [Carried(names.NETNS_KEY, place.pod.netns, is_shared=True), _DIALLED_PORT]
-    log = tcp_log(place.journal, entry="passed-through")
+    log = tcp_log(place.journal(Entry.PASSED_THROUGH))
     forward = tcp_forward(stat_prefix=names.PASS_THROUGH, cluster=names.PASS_THROUGH, log=log)
     return listener_components_pb2.FilterChain(name=names.PASS_THROUGH_CHAIN, filters=[carry(carried), forward])
 
