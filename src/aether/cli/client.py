@@ -3,6 +3,7 @@
 import http.client
 import socket
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, urlencode
@@ -49,40 +50,45 @@ class ApiClient:
             ApiRefusal: the world answered with a problem.
             CliError: the answer was not understood or took longer than the timeout.
         """
-        response = self._request(method, _with_query(path, query), body, timeout_s=self._timeout_s)
-        try:
-            return msgspec.json.decode(response.read(), type=reply)
-        except (OSError, http.client.HTTPException) as error:
-            raise CliError(f"the world's answer broke off: {error}") from error
-        except msgspec.MsgspecError as error:
-            advice = "is the running world of another version? `aether version` tells"
-            raise CliError(f"the world's answer was not understood: {error}", advice=advice) from error
+        with self._exchange(method, _with_query(path, query), body, timeout_s=self._timeout_s) as response:
+            try:
+                return msgspec.json.decode(response.read(), type=reply)
+            except (OSError, http.client.HTTPException) as error:
+                raise CliError(f"the world's answer broke off: {error}") from error
+            except msgspec.MsgspecError as error:
+                advice = "is the running world of another version? `aether version` tells"
+                raise CliError(f"the world's answer was not understood: {error}", advice=advice) from error
 
     def get(self, path: str, *, reply: type[T], query: dict[str, str] | None = None) -> T:
         return self.call("GET", path, reply=reply, query=query)
 
     def stream(self, path: str, *, query: dict[str, str] | None = None) -> Iterator[bytes]:
         """The lines of a streamed answer as they come, each with its newline, until it ends."""
-        response = self._request("GET", _with_query(path, query), None, timeout_s=None)
-        try:
-            yield from response
-        except (OSError, http.client.HTTPException) as error:
-            raise CliError("the world ended the stream") from error
+        with self._exchange("GET", _with_query(path, query), None, timeout_s=None) as response:
+            try:
+                yield from response
+            except (OSError, http.client.HTTPException) as error:
+                raise CliError("the world ended the stream") from error
 
-    def _request(self, method: str, target: str, body: object, *, timeout_s: float | None) -> http.client.HTTPResponse:
-        connection = _UnixConnection(self._path, timeout_s)
+    @contextmanager
+    def _exchange(
+        self, method: str, target: str, body: object, *, timeout_s: float | None
+    ) -> Iterator[http.client.HTTPResponse]:
         data = None if body is None else msgspec.json.encode(body)
-        try:
-            connection.request(method, target, body=data, headers={"content-type": "application/json"} if data else {})
-            response = connection.getresponse()
-        except TimeoutError as error:
-            advice = "look at its log, or end it with `aether down`"
-            raise CliError(f"the world did not answer within {self._timeout_s:.0f} s", advice=advice) from error
-        except (ConnectionError, http.client.HTTPException) as error:
-            raise CliError(f"the world closed the connection: {error}") from error
-        if response.status >= 400:
-            raise _refusal(response.status, response.read())
-        return response
+        with closing(_UnixConnection(self._path, timeout_s)) as connection:
+            try:
+                headers = {"content-type": "application/json"} if data else {}
+                connection.request(method, target, body=data, headers=headers)
+                response = connection.getresponse()
+            except TimeoutError as error:
+                advice = "look at its log, or end it with `aether down`"
+                raise CliError(f"the world did not answer within {self._timeout_s:.0f} s", advice=advice) from error
+            except (ConnectionError, http.client.HTTPException) as error:
+                raise CliError(f"the world closed the connection: {error}") from error
+            with response:
+                if response.status >= 400:
+                    raise _refusal(response.status, response.read())
+                yield response
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -98,19 +104,26 @@ class _UnixConnection(http.client.HTTPConnection):
 def connect_unix(path: Path, kind: socket.SocketKind) -> socket.socket:
     """A connection to a world's socket. Raises NoWorld, with the reason why there is no answer."""
     connection = socket.socket(socket.AF_UNIX, kind)
-    world = path.parent.name
     try:
         connection.connect(str(path))
-    except FileNotFoundError as error:
-        raise NoWorld(f"no world {world!r} is running", advice=START) from error
-    except ConnectionRefusedError as error:
-        advice = f"{path} is a leftover that the next `aether up --world {world}` replaces"
-        raise NoWorld(f"world {world!r} has ended", advice=advice) from error
-    except PermissionError as error:
-        raise NoWorld(f"{path}: permission denied", advice="the world belongs to another user") from error
     except OSError as error:
-        raise NoWorld(f"{path}: {error.strerror or error}", advice="give --world a shorter name") from error
+        connection.close()
+        raise _no_world(path, error) from error
     return connection
+
+
+def _no_world(path: Path, error: OSError) -> NoWorld:
+    world = path.parent.name
+    match error:
+        case FileNotFoundError():
+            return NoWorld(f"no world {world!r} is running", advice=START)
+        case ConnectionRefusedError():
+            advice = f"{path} is a leftover that the next `aether up --world {world}` replaces"
+            return NoWorld(f"world {world!r} has ended", advice=advice)
+        case PermissionError():
+            return NoWorld(f"{path}: permission denied", advice="the world belongs to another user")
+        case _:
+            return NoWorld(f"{path}: {error.strerror or error}", advice="give --world a shorter name")
 
 
 def path_of(*segments: str) -> str:

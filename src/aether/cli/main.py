@@ -5,6 +5,7 @@ Rule: only Typer and two small modules are imported at the top, so that `aether 
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -251,14 +252,14 @@ def version(*, output: OutputFormat = Output.TABLE, world: World = None) -> None
     run_version(world, output)
 
 
-def main() -> None:
-    """The entry point: runs a command, turns errors into a message and an exit code."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The entry point: runs a command (by default the process's own), turns errors into messages and exit codes."""
     if _COMPLETION_VARIABLE in os.environ:
         from aether.cli.completion import answer_completions
 
         answer_completions()
     try:
-        app()
+        app(arguments, prog_name="aether")
     except AetherError as error:
         from aether.cli.output import print_error
 
