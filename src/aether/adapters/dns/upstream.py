@@ -24,6 +24,7 @@ IN_FLIGHT_LIMIT = 512
 DNS_WELL_KNOWN_PORT = 53
 
 _DATAGRAM_LIMIT_BYTES = 65_535
+_RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}  # ip(7), ipv6(7)
 
 
 class BadUpstream(AetherError):
@@ -108,6 +109,7 @@ class Upstreams:
 async def _exchange_datagrams(server: Upstream, query: Query, data: bytes, message_id: int) -> bytes:
     loop = asyncio.get_running_loop()
     with socket.socket(server.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as connection:
+        connection.setsockopt(*_RECVERR[server.family], 1)  # "no route" is an error at once, not silence
         connection.connect((server.address, server.port))
         await loop.sock_sendall(connection, data)
         while True:
