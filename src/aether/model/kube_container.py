@@ -46,7 +46,6 @@ def parse_container(fields: Fields, *, is_init: bool) -> Container:
     command = fields.texts("command")
     if not command:
         fields.refuse("command", f"is missing: image {HOST_IMAGE!r} has no command of its own", code="missing-field")
-    sidecar = is_init and fields.choice("restartPolicy", ("Always",), "") == "Always" if _has_policy(fields) else False
     lifecycle = fields.child("lifecycle")
     container = Container(
         name=fields.named("name", is_label, "an RFC 1123 label of at most 63 bytes"),
@@ -62,7 +61,7 @@ def parse_container(fields: Fields, *, is_init: bool) -> Container:
         post_start=_hook(lifecycle, "postStart"),
         pre_stop=_hook(lifecycle, "preStop"),
         run_as=parse_run_as(fields.child("securityContext")),
-        is_sidecar=sidecar,
+        is_sidecar=is_init and fields.has("restartPolicy") and fields.choice("restartPolicy", ("Always",), "") != "",
     )
     fields.ignore(*_INERT)
     lifecycle.close()
@@ -79,10 +78,6 @@ def parse_run_as(context: Fields) -> tuple[int, int] | None:
     group = context.number("runAsGroup", default=user)
     context.close()
     return user, group
-
-
-def _has_policy(fields: Fields) -> bool:
-    return fields.has("restartPolicy")
 
 
 def _check_image(fields: Fields) -> None:
