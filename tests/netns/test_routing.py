@@ -28,7 +28,7 @@ FAMILIES = [pytest.param(socket.AF_INET, id="IPv4"), pytest.param(socket.AF_INET
 
 
 class Scene:
-    """A client pod on node 1, one server pod on each node; the routing of node 1 is what the tests change."""
+    """A client pod on node 1, one server pod on each node; both nodes have the same routing."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -38,12 +38,14 @@ class Scene:
         self.near: LabPod = lab.add_pod(self.node)
         self.far: LabPod = lab.add_pod(self.far_node)
         self.nft: Nft = lab.nft(self.node.netns)
+        self.far_nft: Nft = lab.nft(self.far_node.netns)
         self.plan: RoutingPlan | None = None
 
     def apply(self, plan: RoutingPlan) -> None:
         change = diff_routing(self.plan, plan)
         if change is not None:
-            self.nft.apply(render_routing_change(change))
+            for nft in (self.nft, self.far_nft):
+                nft.apply(render_routing_change(change))
             self.lab.run(delete_udp_flows, self.node.netns, change.stale)
         self.plan = plan
 
@@ -146,6 +148,14 @@ def test_udp_that_no_route_takes_is_refused_at_once_every_time(scene: Scene, fam
             with timed() as elapsed_s, pytest.raises(ConnectionRefusedError):
                 client.recv(64)
             assert elapsed_s() < AT_ONCE_S
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_nodes_own_datagrams_that_no_route_takes_do_not_leave(scene: Scene, family: int) -> None:
+    """The kernel answers a refusal in its own output with EPERM."""
+    scene.apply(plan())
+    with pytest.raises(PermissionError):
+        scene.lab.open_socket(scene.node.netns, family, socket.SOCK_DGRAM).sendto(b"x", (SERVICE[family], 53))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
