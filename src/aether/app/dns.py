@@ -39,16 +39,16 @@ async def _serve(zone: Path, reload_socket: Path, port: int, upstreams: Upstream
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     resolver = Resolver(upstreams)
-    server = DnsServer(resolver, port, clock=SystemClock())
-    zone_file = ZoneFile(zone, reload_socket, resolver)
-    server.open()
-    zone_file.open()
-    log.info("dns-serving", port=port)
-    async with asyncio.TaskGroup() as group:
-        running = (group.create_task(zone_file.run()), group.create_task(server.run()))
-        await stopping.wait()
-        for task in running:
-            task.cancel()
+    with (
+        DnsServer(resolver, port, clock=SystemClock()) as server,
+        ZoneFile(zone, reload_socket, resolver) as zone_file,
+    ):
+        log.info("dns-serving", port=port)
+        async with asyncio.TaskGroup() as group:
+            running = (group.create_task(zone_file.run()), group.create_task(server.run()))
+            await stopping.wait()
+            for task in running:
+                task.cancel()
 
 
 def _parse_options(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -47,7 +47,7 @@ class PortUnavailable(AetherError):
 
 
 class DnsServer:
-    """Serves one port at every address, from `open` on; `run` answers."""
+    """Serves one port at every address: a context manager that holds its sockets; `run` answers."""
 
     def __init__(self, resolver: Resolver, port: int, *, clock: Clock) -> None:
         self._resolver = resolver
@@ -58,7 +58,7 @@ class DnsServer:
         self._listeners: list[socket.socket] = []
         self._connections = 0
 
-    def open(self) -> None:
+    def __enter__(self) -> "DnsServer":
         """Bind. Without IPv6 on the machine, IPv4 alone.
 
         Raises:
@@ -74,19 +74,22 @@ class DnsServer:
         except OSError as error:
             self._stack.close()
             raise PortUnavailable(f"port {self._port}: {error.strerror}") from error
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stack.close()
 
     async def run(self) -> None:
-        """Answer until cancelled; then close."""
+        """Answer until cancelled."""
         loop = asyncio.get_running_loop()
-        with self._stack:
-            async with asyncio.TaskGroup() as group:
-                for each in self._listeners:
-                    group.create_task(self._accept(each, group))
-                with contextlib.ExitStack() as readers:  # gone before the group ends: it takes no more tasks then
-                    for each in self._datagrams:
-                        loop.add_reader(each, self._on_datagrams, each, group)
-                        readers.callback(loop.remove_reader, each)
-                    await loop.create_future()
+        async with asyncio.TaskGroup() as group:
+            for each in self._listeners:
+                group.create_task(self._accept(each, group))
+            with contextlib.ExitStack() as readers:  # gone before the group ends: it takes no more tasks then
+                for each in self._datagrams:
+                    loop.add_reader(each, self._on_datagrams, each, group)
+                    readers.callback(loop.remove_reader, each)
+                await loop.create_future()
 
     def _on_datagrams(self, each: socket.socket, group: asyncio.TaskGroup) -> None:
         for _ in range(_DATAGRAMS_PER_TURN):

@@ -75,7 +75,7 @@ class ReloadUnavailable(AetherError):
 
 
 class ZoneFile:
-    """Keeps a resolver's directory as the file has it."""
+    """Keeps a resolver's directory as the file has it: a context manager that holds the reload socket; `run` loads."""
 
     def __init__(self, path: Path, reload_socket: Path, resolver: Resolver) -> None:
         self._path = path
@@ -83,7 +83,7 @@ class ZoneFile:
         self._reload_socket = reload_socket
         self._told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
 
-    def open(self) -> None:
+    def __enter__(self) -> "ZoneFile":
         """Bind the reload socket, in the place of one that is there.
 
         Raises:
@@ -95,15 +95,18 @@ class ZoneFile:
         except OSError as error:
             self._told.close()
             raise ReloadUnavailable(f"{self._reload_socket}: {error}") from error
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._told.close()
 
     async def run(self) -> None:
-        """Load the file now and whenever told to, until cancelled; then close."""
+        """Load the file now and whenever told to, until cancelled."""
         loop = asyncio.get_running_loop()
-        with self._told:
-            while True:
-                await self._load()
-                await loop.sock_recv(self._told, len(_RELOAD))
-                _drain(self._told)
+        while True:
+            await self._load()
+            await loop.sock_recv(self._told, len(_RELOAD))
+            _drain(self._told)
 
     async def _load(self) -> None:
         try:

@@ -34,14 +34,13 @@ async def serving(*upstreams: Upstream, timeout_s: float = 0.2, served: Zone = Z
     resolver = Resolver(Upstreams(upstreams, timeout_s=timeout_s))
     resolver.directory = Directory(served)
     port = free_port()
-    server = DnsServer(resolver, port, clock=ManualClock())
-    server.open()
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(server.run())
-        try:
-            yield port
-        finally:
-            running.cancel()
+    with DnsServer(resolver, port, clock=ManualClock()) as server:
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(server.run())
+            try:
+                yield port
+            finally:
+                running.cancel()
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2", "127.9.8.7", "::1"])
@@ -147,6 +146,6 @@ def test_a_port_that_is_taken_is_an_error(family: socket.AddressFamily, address:
         other.bind((address, port))
         if kind == socket.SOCK_STREAM:
             other.listen()
-        with pytest.raises(PortUnavailable) as raised:
-            DnsServer(Resolver(Upstreams(())), port, clock=ManualClock()).open()
+        with pytest.raises(PortUnavailable) as raised, DnsServer(Resolver(Upstreams(())), port, clock=ManualClock()):
+            pass
     assert raised.value.code == "dns-port-unavailable"

@@ -79,14 +79,13 @@ def test_a_broken_file_is_an_error(tmp_path: Path, data: bytes) -> None:
 
 @contextlib.asynccontextmanager
 async def following(folder: Path, resolver: Resolver) -> AsyncIterator[None]:
-    zone_file = ZoneFile(folder / "dns.json", folder / "dns.sock", resolver)
-    zone_file.open()
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(zone_file.run())
-        try:
-            yield
-        finally:
-            running.cancel()
+    with ZoneFile(folder / "dns.json", folder / "dns.sock", resolver) as zone_file:
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(zone_file.run())
+            try:
+                yield
+            finally:
+                running.cancel()
 
 
 async def wait_serves(resolver: Resolver, name: str) -> None:
@@ -152,6 +151,7 @@ async def test_a_socket_left_behind_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_reload_socket_that_cannot_be_had_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ReloadUnavailable) as raised:
-        ZoneFile(tmp_path / "dns.json", tmp_path / "nowhere" / "dns.sock", Resolver(Upstreams(()))).open()
+    nowhere = tmp_path / "nowhere" / "dns.sock"
+    with pytest.raises(ReloadUnavailable) as raised, ZoneFile(tmp_path / "dns.json", nowhere, Resolver(Upstreams(()))):
+        pass
     assert raised.value.code == "reload-unavailable"
