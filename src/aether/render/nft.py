@@ -14,7 +14,7 @@ afterwards has no route and is refused. TCP is always refused by a reset: ICMP i
 from collections.abc import Iterable
 
 from aether.model.ports import CAPTURE_PORT, CAPTURE_RAW_PORT, INBOUND_PORT, PROXY_PORT
-from aether.plan.capture import CaptureChange, CapturePlan, EditCapture, MeshSets, ReplaceCapture
+from aether.plan.capture import CaptureChange, CapturePlan, MeshSets, ReplaceCapture
 from aether.plan.routing import (
     Backend,
     EditRouting,
@@ -53,11 +53,9 @@ def render_capture(plan: CapturePlan) -> str:
 
 def render_capture_change(change: CaptureChange) -> str:
     """One transaction. A refused edit means that the table is not what the old plan says: replace it."""
-    match change:
-        case ReplaceCapture(plan):
-            return render_capture(plan)
-        case EditCapture(add, remove):
-            return "".join([*_edit_sets("add", add), *_edit_sets("delete", remove)])
+    if isinstance(change, ReplaceCapture):
+        return render_capture(change.plan)
+    return "".join([*_edit_sets("add", change.add), *_edit_sets("delete", change.remove)])
 
 
 def render_routing(plan: RoutingPlan) -> str:
@@ -82,11 +80,9 @@ def render_routing(plan: RoutingPlan) -> str:
 
 def render_routing_change(change: RoutingChange) -> str:
     """One transaction; empty when only conntrack entries go. A refused edit means: replace the table."""
-    match change:
-        case ReplaceRouting(plan=plan):
-            return render_routing(plan)
-        case EditRouting():
-            return "".join(f"{line}\n" for line in _edit_routing(change))
+    if isinstance(change, ReplaceRouting):
+        return render_routing(change.plan)
+    return "".join(f"{line}\n" for line in _edit_routing(change))
 
 
 def _capture_out(plan: CapturePlan) -> str:

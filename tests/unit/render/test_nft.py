@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.plan.test_routing import OLD
 
+from aether.model.ports import Transport
 from aether.plan.capture import CLOSED, CapturePlan, EditCapture, MeshSets, ReplaceCapture, diff_capture
 from aether.plan.routing import Backend, EditRouting, ReplaceRouting, RoutingPlan, UdpFlow, diff_routing
 from aether.render.nft import (
@@ -16,6 +17,7 @@ from aether.render.nft import (
     render_routing_change,
 )
 
+BACKENDS = (Backend("10.244.1.2", 5300), Backend("10.244.1.3", 5300))
 PLAN = CapturePlan(
     captures_all=True,
     sets=MeshSets(mesh4=frozenset({"10.96.0.5", "10.96.0.6"}), raw6=frozenset({("fd96::5", 9000)})),
@@ -86,6 +88,14 @@ def test_a_chain_is_made_before_it_is_used_and_deleted_after() -> None:
     uses = [index for index, line in enumerate(lines) if "goto spread3" in line]
     flushed, deleted = (lines.index(f"{verb} chain inet aether_routing spread3") for verb in ("flush", "delete"))
     assert max(uses) < flushed < deleted
+
+
+def test_only_slots_that_differ_are_touched() -> None:
+    two, one = (ServiceRoute("10.96.0.5", Transport.UDP, 53, BACKENDS[:count]) for count in (2, 1))
+    before, after = (RoutingPlan(routes=(each,)) for each in (two, one))
+    assert [line for line in _lines(diff_routing(before, after)) if "backends4 {" in line] == [
+        "delete element inet aether_routing backends4 { 10.96.0.5 . udp . 53 . 1 : 10.244.1.3 . 5300 }"
+    ]
 
 
 def _lines(change: EditRouting | ReplaceRouting | None) -> list[str]:
