@@ -7,7 +7,7 @@ from tests.unit.plan.test_routing import OLD
 
 from aether.model.ports import Transport
 from aether.plan.capture import CLOSED, CapturePlan, EditCapture, MeshSets, ReplaceCapture, diff_capture
-from aether.plan.routing import Backend, EditRouting, ReplaceRouting, RoutingPlan, UdpFlow, diff_routing
+from aether.plan.routing import Backend, EditRouting, ReplaceRouting, RoutingPlan, ServiceRoute, UdpFlow, diff_routing
 from aether.render.nft import (
     CAPTURE_NAME,
     ROUTING_NAME,
