@@ -156,8 +156,7 @@ class AdsServer:
     def _on_request(self, stream: Stream, request: DeltaRequest) -> None:
         self._tally.count_request(request)
         self._take(stream, stream.machine.on_request(request, now=self._clock.now()))
-        if request.nonce:
-            self._note_answer()
+        self._note_answer()
         self._dispatch()
 
     async def _write(self, stream: Stream, context: Any) -> None:

@@ -28,10 +28,10 @@ from aether.wire.xds.message import (
 from aether.wire.xds.order import CLUSTER, ENDPOINT, RULES, SECRET, STEPS, Step, TypeRule
 from aether.wire.xds.subscription import Sent, Subscription
 
-STALL_S = 2.0
-"""Silence about clusters that means one is stuck: twice what a cluster may warm without its endpoints."""
+STALL_S = 1.5
+"""Silence about clusters that means one is stuck: more than a cluster may warm without its endpoints."""
 STALL_STEPS_LIMIT = 5
-"""The wait for each further attempt to heal doubles up to 2^5 times `STALL_S`: a minute."""
+"""The wait for each further attempt to heal doubles up to 2^5 times `STALL_S`: 48 s."""
 IN_FLIGHT_LIMIT = 1_000
 """Unanswered messages of one type; beyond it, the newest content waits here instead of in Envoy."""
 TEXT_LIMIT = 2_000
@@ -94,7 +94,7 @@ class DeltaStream:
         self._subscription(type_url).deny(name)
 
     def on_time(self, *, now: float) -> tuple[Event, ...]:
-        """Heal a stall if it is time. Call at `next_deadline`, then `next_send`."""
+        """Heal a stall if it is time: harmless things first. Call at `next_deadline`, then `next_send`."""
         deadline = self._stall_deadline()
         if deadline is None or now < deadline:
             return ()
@@ -103,8 +103,7 @@ class DeltaStream:
         for name in names:
             endpoints.urge(name)
         if self._stalls > 0:
-            for name in clusters.refused:
-                clusters.cure(name, is_forced=True)
+            clusters.isolate(is_forced=self._stalls > 1)
         self._stalls += 1
         return (Stalled(names),)
 
@@ -234,7 +233,8 @@ class DeltaStream:
         if len(sub.in_flight) >= IN_FLIGHT_LIMIT or not self._is_open(step, gate, now):
             return None
         frames = sub.next_chunk() if step.puts else ()
-        return Sent(frames=frames, removed=tuple(sub.removals) if step.removes else (), at=now)
+        removed = tuple(sub.removals) if step.removes else ()
+        return Sent(frames=frames, removed=removed, at=now) if frames or removed else None
 
     def _is_open(self, step: Step, gate: Gate, now: float) -> bool:
         if gate.since is None:

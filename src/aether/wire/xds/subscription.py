@@ -82,6 +82,7 @@ class Subscription:
             self.names[name] = None
             self._in_question.discard(name)
             self._sent.pop(name, None)
+            self.acked.pop(name, None)
             if self.rule.keeps_asked:
                 self.removals.pop(name, None)
             if self._is_due(name):
@@ -122,7 +123,7 @@ class Subscription:
             self.denials[name] = None
 
     def cure(self, name: str, *, is_forced: bool = False) -> None:
-        """Put something sound in place of a refused resource, so that Envoy does not wait for it.
+        """Put something sound in place of a resource that Envoy refuses or is stuck with.
 
         The last good one if it is known. If an earlier one serves whose bytes are not known, nothing, unless
         `is_forced`. Else the name is removed, or has its substitute if it may not be.
@@ -132,7 +133,7 @@ class Subscription:
         good = self._good.get(name)
         if good is not None and not self._is_wanted(name, good.version):
             self.cures[name] = good
-        elif name not in self._sent or is_forced:
+        elif name not in self.acked or is_forced:
             keeps = self.rule.keeps_asked and name in self.names
             self.cures[name] = self._substitute(name) if keeps else None
 
@@ -151,11 +152,17 @@ class Subscription:
             self.urgent[name] = None
 
     def next_chunk(self) -> tuple[Frame, ...]:
-        """The next pending resources that may share a message."""
+        """The next pending resources that may share a message; none while one that travels alone must wait.
+
+        Such a one leaves when all before it is answered, and nothing leaves before it is answered itself: next to a
+        change that is sound, Envoy might never tell that it refuses this one.
+        """
         chunk: list[str] = []
+        if self._alone and any(self._is_alone(sent) for sent in self.in_flight.values()):
+            return ()
         for name in self.pending:
             if name in self._alone:
-                if not chunk:
+                if not chunk and not self.in_flight:
                     chunk.append(name)
                 break
             chunk.append(name)
@@ -199,6 +206,18 @@ class Subscription:
                 self.pending[frame.name] = None
         self.removals.update(dict.fromkeys(name for name in sent.removed if sent.frames and self._is_unwanted(name)))
 
+    def isolate(self, *, is_forced: bool) -> None:
+        """Envoy is stuck with something that it has not answered: undo all of that, and send it again, one by one."""
+        for sent in self.in_flight.values():
+            for frame in sent.frames:
+                self.cure(frame.name, is_forced=is_forced)
+                self._take_back(frame)
+                self._alone.add(frame.name)
+                if self._is_due(frame.name):
+                    self.pending[frame.name] = None
+        for name in self.refused:
+            self.cure(name, is_forced=is_forced)
+
     def refuse(self, frame: Frame, text: str) -> bool:
         """Envoy refused one resource. True if it is the wanted one and was not refused before."""
         self._take_back(frame)
@@ -239,6 +258,9 @@ class Subscription:
     def _note_good(self) -> None:
         if self.rule.cures and not self._good:
             self._good = {n: self.wanted[n] for n, v in self.acked.items() if self._is_wanted(n, v)}
+
+    def _is_alone(self, sent: Sent) -> bool:
+        return sent.is_single and sent.frames[0].name in self._alone
 
     def _is_wanted(self, name: str, version: str) -> bool:
         frame = self.wanted.get(name)
