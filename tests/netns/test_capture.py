@@ -18,6 +18,7 @@ from aether.render.nft import CAPTURE_NAME, PROXY_MARK, render_capture, render_c
 
 pytestmark = pytest.mark.root
 
+AT_ONCE_S = 0.5  # what does not answer at once takes a second: the first retransmission
 STRAIGHT_PORT = 7777
 SETS = MeshSets(
     mesh4=frozenset({"10.96.0.5"}),
@@ -170,7 +171,7 @@ def test_a_captured_dial_is_refused_at_once_while_its_listener_is_missing(
         return
     with timed() as elapsed_s, pytest.raises(ConnectionRefusedError):
         scene.lab.dial(scene.pod.netns, address, 8080)
-    assert elapsed_s() < 0.1
+    assert elapsed_s() < AT_ONCE_S
 
 
 def test_a_listener_that_is_not_transparent_does_not_count(scene: Scene) -> None:
@@ -187,7 +188,7 @@ def test_the_closed_table_lets_nothing_out(lab: Lab, address: str) -> None:
     lab.nft(pod.netns).apply(render_capture(CLOSED))
     with timed() as elapsed_s, pytest.raises(ConnectionRefusedError):
         lab.dial(pod.netns, address, 80)
-    assert elapsed_s() < 0.1
+    assert elapsed_s() < AT_ONCE_S
 
 
 @pytest.mark.parametrize("port", [CAPTURE_PORT, CAPTURE_RAW_PORT, PROXY_PORT])
