@@ -16,15 +16,20 @@ from pathlib import Path
 import grpc
 from envoy.config.bootstrap.v3 import bootstrap_pb2
 from envoy.config.cluster.v3 import cluster_pb2
-from envoy.config.listener.v3 import listener_pb2
-from envoy.config.route.v3 import route_pb2
+from envoy.config.core.v3 import address_pb2, base_pb2
+from envoy.config.endpoint.v3 import endpoint_components_pb2, endpoint_pb2
+from envoy.config.listener.v3 import listener_components_pb2, listener_pb2
+from envoy.config.route.v3 import route_components_pb2, route_pb2
+from envoy.extensions.filters.http.router.v3 import router_pb2
+from envoy.extensions.filters.listener.proxy_protocol.v3 import proxy_protocol_pb2
 from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2
+from envoy.extensions.filters.network.set_filter_state.v3 import set_filter_state_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf import any_pb2, json_format
 
 from aether.render.envoy import names
 from aether.render.envoy.bootstrap import BootstrapSettings, render_bootstrap
-from aether.render.envoy.resource import Resource
+from aether.render.envoy.resource import Resource, encode, pack, resource_of, seconds
 from aether.render.envoy.snapshot import Snapshot
 
 HCM = "envoy.filters.network.http_connection_manager"
@@ -62,6 +67,101 @@ def _inline(packed: any_pb2.Any, snapshot: Snapshot) -> None:
         table = snapshot[names.ROUTE][manager.rds.route_config_name]
         manager.route_config.CopyFrom(route_pb2.RouteConfiguration.FromString(table.body))
         packed.value = manager.SerializeToString(deterministic=True)
+
+
+def on_loopback(resource: Resource, port: int, *, without: Iterable[str] = ()) -> Resource:
+    """A captured listener moved to a loopback port, where a PROXY header says what was dialled.
+
+    `without` are keys of filter state that its connections do not carry.
+    """
+    listener = listener_pb2.Listener.FromString(resource.body)
+    listener.address.socket_address.CopyFrom(_loopback(port))
+    if listener.listener_filters:
+        listener.ClearField("transparent")
+        listener.listener_filters[0].name = "envoy.filters.listener.proxy_protocol"
+        listener.listener_filters[0].typed_config.CopyFrom(pack(proxy_protocol_pb2.ProxyProtocol()))
+    for chain in [*listener.filter_chains, listener.default_filter_chain]:
+        for each in chain.filters:
+            if each.name == "envoy.filters.network.set_filter_state":
+                _forget(each.typed_config, frozenset(without))
+    listener.name = f"{listener.name}-{port}"
+    return resource_of(listener.name, names.LISTENER, encode(listener))
+
+
+def _loopback(port: int) -> address_pb2.SocketAddress:
+    return address_pb2.SocketAddress(address="127.0.0.1", port_value=port)
+
+
+def _forget(packed: any_pb2.Any, keys: frozenset[str]) -> None:
+    config = set_filter_state_pb2.Config.FromString(packed.value)
+    kept = [value for value in config.on_new_connection if value.object_key not in keys]
+    del config.on_new_connection[:]
+    config.on_new_connection.extend(kept)
+    packed.value = config.SerializeToString(deterministic=True)
+
+
+def told_cluster(resource: Resource, header: str) -> Resource:
+    """A route table whose answers name the cluster that was chosen."""
+    table = route_pb2.RouteConfiguration.FromString(resource.body)
+    table.response_headers_to_add.append(_header(header, "%UPSTREAM_CLUSTER_RAW%"))
+    return resource_of(resource.name, names.ROUTE, encode(table))
+
+
+def mirror_listener(port: int) -> Resource:
+    """Answers every request by what reached it: its authority, and the header that must never be sent upstream."""
+    route = route_components_pb2.Route(
+        match=route_components_pb2.RouteMatch(prefix="/"),
+        direct_response=route_components_pb2.DirectResponseAction(status=200),
+        response_headers_to_add=[
+            _header("x-host", "%REQ(:authority)%"),
+            _header("x-leak", f"%REQ({names.CALLER_HEADER})%"),
+        ],
+    )
+    host = route_components_pb2.VirtualHost(name="mirror", domains=["*"], routes=[route])
+    manager = http_connection_manager_pb2.HttpConnectionManager(
+        stat_prefix="mirror",
+        route_config=route_pb2.RouteConfiguration(name="mirror", virtual_hosts=[host]),
+        http_filters=[
+            http_connection_manager_pb2.HttpFilter(
+                name="envoy.filters.http.router", typed_config=pack(router_pb2.Router())
+            )
+        ],
+    )
+    chain = listener_components_pb2.FilterChain(
+        filters=[listener_components_pb2.Filter(name=HCM, typed_config=pack(manager))]
+    )
+    listener = listener_pb2.Listener(
+        name="mirror", address=address_pb2.Address(socket_address=_loopback(port)), filter_chains=[chain]
+    )
+    return resource_of("mirror", names.LISTENER, encode(listener))
+
+
+def mirror_cluster(name: str, port: int) -> Resource:
+    """A cluster of any name that reaches the mirror."""
+    endpoint = endpoint_components_pb2.Endpoint(address=address_pb2.Address(socket_address=_loopback(port)))
+    locality = endpoint_components_pb2.LocalityLbEndpoints(
+        lb_endpoints=[endpoint_components_pb2.LbEndpoint(endpoint=endpoint)]
+    )
+    cluster = cluster_pb2.Cluster(
+        name=name,
+        type=cluster_pb2.Cluster.STATIC,
+        connect_timeout=seconds(5),
+        load_assignment=endpoint_pb2.ClusterLoadAssignment(cluster_name=name, endpoints=[locality]),
+    )
+    return resource_of(name, names.CLUSTER, encode(cluster))
+
+
+def _header(key: str, value: str) -> base_pb2.HeaderValueOption:
+    return base_pb2.HeaderValueOption(header=base_pb2.HeaderValue(key=key, value=value))
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that nobody has now."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
 def validate(bootstrap: bytes, folder: Path) -> str:
@@ -209,11 +309,11 @@ class EnvoyProcess:
         return self._log.read_text(errors="replace")
 
     def admin(self, path: str, method: str = "GET") -> str:
-        connection = http.client.HTTPConnection("admin")
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.connect(str(self._admin))
-        connection.request(method, path)
-        return connection.getresponse().read().decode()
+        with contextlib.closing(http.client.HTTPConnection("admin")) as connection:
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.connect(str(self._admin))
+            connection.request(method, path)
+            return connection.getresponse().read().decode()
 
     def wait(self, holds: Callable[[], bool], what: str, *, limit_s: float = 20) -> None:
         """Poll until `holds`; fails with what was waited for, and Envoy's log."""

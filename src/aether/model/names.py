@@ -93,7 +93,7 @@ def _without_dot(text: str) -> str:
 
 def spelled_host(text: str) -> str:
     """The host of an authority as its client spelled it: case kept, without port and trailing dot."""
-    return text[: len(parse_authority(text).host)]
+    return _without_dot(text)[: len(parse_authority(text).host)]
 
 
 def parse_name(host: str, domains: Domains) -> FullName | ShortName | None:

@@ -164,7 +164,7 @@ def _text(template: str) -> substitution_format_string_pb2.SubstitutionFormatStr
     )
 
 
-_HOST = r"^(?:(\\[.*\\]|[^:]*)(?::[^:\\]]*)?|(.*))$"
+_HOST = r"^(?:(\\[.*?|[^:]*)(?::[^:\\]]*)?|(.*))$"
 """A host with or without a port, else the whole text; backslashes doubled, since CEL reads it as a string literal."""
 _HOST_ALONE = r"\\1\\2"
 
