@@ -20,7 +20,7 @@ types:           ## strict types
 quick:           ## all tests that need nothing
 	$(PYTEST) -m "not root and not envoy and not e2e and not slow" -n $(JOBS)
 test: setup      ## everything this machine can run: the README's test command
-	AETHER_REQUIRE=root,envoy $(PYTEST) -m "not slow" -n $(JOBS) --dist loadgroup
+	AETHER_REQUIRE=root,envoy,software $(PYTEST) -m "not slow" -n $(JOBS) --dist loadgroup
 netns:           ## tests on the real kernel
 	$(PYTEST) tests/netns -n $(JOBS)
 e2e:             ## tests on a real mesh

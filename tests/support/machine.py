@@ -1,10 +1,12 @@
 """What this machine can do: the markers whose tests need more than Python."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 
 
 def why_no_root() -> str:
@@ -31,7 +33,25 @@ def why_no_envoy() -> str:
     return "" if os.access(str(binary), os.X_OK) else f"{binary} is not executable"
 
 
-CHECKS: Mapping[str, Callable[[], str]] = {"root": why_no_root, "envoy": why_no_envoy}
+_SOFTWARE = ("curl", "dig", "mariadb", "mariadbd", "psql", "redis-cli", "redis-server", "ssh-keyscan")
+_SBIN = "/usr/sbin:/sbin"
+_POSTGRESQL = "/usr/lib/postgresql"
+
+
+def why_no_software() -> str:
+    """Why tests that drive real servers cannot run here; empty when they can."""
+    path = f"{os.environ.get('PATH', '')}:{_SBIN}"
+    missing = [program for program in (*_SOFTWARE, "sshd") if shutil.which(program, path=path) is None]
+    if not any(Path(_POSTGRESQL).glob("*/bin/postgres")):
+        missing.append("postgres")
+    return f"not installed: {', '.join(missing)} (make setup installs them)" if missing else ""
+
+
+CHECKS: Mapping[str, Callable[[], str]] = {
+    "root": why_no_root,
+    "envoy": why_no_envoy,
+    "software": why_no_software,
+}
 """Marker to the question that must answer nothing for its tests to run."""
 
 IMPLIED: Mapping[str, tuple[str, ...]] = {"e2e": ("root", "envoy")}
