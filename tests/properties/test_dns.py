@@ -37,11 +37,20 @@ SAMPLES = [
 
 @st.composite
 def broken_queries(draw: st.DrawFn) -> bytes:
-    """A query with some bytes changed, cut or added."""
+    """A query with some bytes changed, cut or added: it is still a query more often than not."""
     data = bytearray(draw(st.sampled_from(SAMPLES)))
     for at, value in draw(st.lists(st.tuples(st.integers(0, len(data) - 1), st.integers(0, 255)), max_size=4)):
         data[at] = value
     return bytes(data[: draw(st.integers(0, len(data)))]) + draw(st.binary(max_size=8))
+
+
+def is_text(name: bytes) -> bool:
+    """Whether a name is one that dnslib reads: in DNS any byte may stand in a label."""
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 @given(data=st.one_of(st.binary(max_size=80), broken_queries()), transport=TRANSPORTS)
@@ -52,9 +61,11 @@ def test_any_bytes_are_answered_forwarded_or_dropped(data: bytes, transport: Tra
     if reply is None:
         assert len(data) < 12 or data[2] & 0x80
         return
-    parsed = dnslib.DNSRecord.parse(reply)
-    assert parsed.header.id == int.from_bytes(data[:2], "big")
-    assert parsed.header.qr == 1
+    header = dnslib.DNSHeader.parse(dnslib.DNSBuffer(reply))
+    assert header.id == int.from_bytes(data[:2], "big")
+    assert header.qr == 1
+    if not header.q or is_text(parse_query(data).name):
+        dnslib.DNSRecord.parse(reply)
     assert answer(reply, SHOP, transport=transport) is None, "a reply is not answered"
 
 
