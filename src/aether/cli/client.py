@@ -23,7 +23,7 @@ TIMEOUT_S = 30.0
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """An error answer of the API (RFC 9457), as far as it is read here."""
 
-    code: str = "unknown"
+    code: str = ""
     detail: str = ""
     diagnostics: tuple[Diagnostic, ...] = ()
 

@@ -59,4 +59,4 @@ def exit_code_of(error: AetherError) -> int:
         return WRONG_INPUT if error.status in {400, 405, 413, 415, 422} else FAILED
     if isinstance(error, CliError):
         return error.exit_code
-    return WRONG_INPUT if error.code in {"bad-world-name", "no-manifests", "rejected"} else FAILED
+    return WRONG_INPUT if error.code in {"bad-world-name", "no-manifests"} else FAILED

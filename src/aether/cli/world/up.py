@@ -17,9 +17,11 @@ from aether.cli.client import ApiClient
 from aether.cli.failure import FAILED, WRONG_INPUT, CliError, NoWorld, WrongUsage
 from aether.cli.objects.apply import apply_manifests, print_diagnostics, read_manifests
 from aether.cli.output import print_line
+from aether.cli.world.host import diagnose_host
 from aether.cli.world.process import claim_runtime, end_world, remove_runtime, wait_end, write_process
 from aether.cli.world.progress import Progress
 from aether.cli.world.readiness import Readiness, next_commands
+from aether.errors import AetherError, Rejected
 from aether.model.facts import MeshConfig
 from aether.model.names import Domains
 from aether.model.settings import SOCKET_PATH_LIMIT_BYTES
@@ -119,13 +121,20 @@ def _wait_for_api(client: ApiClient, paths: WorldPaths, pid: int, progress: Prog
         try:
             client.get("/v1/version", reply=dict[str, str])
         except NoWorld as error:
-            if wait_end(pid, POLL_S):
-                raise CliError(_last_words(paths), advice="aether check") from error
-            if time.monotonic() > deadline:
-                end_world(pid, timeout_s=0.0)
-                raise CliError(f"the world does not answer\n{_last_words(paths)}", advice="aether check") from error
-        else:
-            return
+            has_ended = wait_end(pid, POLL_S)
+            if not has_ended and time.monotonic() < deadline:
+                continue
+            words = _last_words(paths)
+            end_world(pid, timeout_s=0.0)
+            raise _no_start(words) from error
+        return
+
+
+def _no_start(words: str) -> AetherError:
+    """Why a world did not start: what the machine lacks, if that is it, else the world's own last words."""
+    if problems := diagnose_host():
+        return Rejected(problems)
+    return CliError(f"the world did not start\n{words}", advice="aether check")
 
 
 def _wait_until_ready(client: ApiClient, pid: int, progress: Progress, options: UpOptions) -> WorldStatus:
@@ -186,4 +195,4 @@ def _last_words(paths: WorldPaths) -> str:
         lines: Sequence[str] = paths.log.read_text(errors="replace").splitlines()
     except OSError:
         lines = ()
-    return "\n".join(("the world has ended; the end of its log:", *lines[-LOG_TAIL_LINES:]))
+    return "\n".join(("the end of its log:", *lines[-LOG_TAIL_LINES:]))
