@@ -28,7 +28,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def resource_of(name: str, type_url: str, body: bytes) -> Resource:
-    return Resource(name=name, type_url=type_url, version=hashlib.blake2b(body, digest_size=8).hexdigest(), body=body)
+    return Resource(name=name, type_url=type_url, version=hashlib.sha256(body).hexdigest()[:16], body=body)
 
 
 def encode(message: Message) -> bytes:

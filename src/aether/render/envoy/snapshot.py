@@ -10,8 +10,7 @@ from types import MappingProxyType
 import msgspec
 
 from aether.model.facts import MeshConfig
-from aether.plan.mesh.node import ClusterPlan, DialledPod, MeshCluster, NodePlan
-from aether.plan.mesh.services import ServiceView
+from aether.plan.mesh.node import ClusterPlan, MeshCluster, NodePlan
 from aether.render.envoy import names
 from aether.render.envoy.clusters import application_cluster, mesh_cluster, pass_through, probe_cluster
 from aether.render.envoy.consistency import consistency
@@ -19,7 +18,7 @@ from aether.render.envoy.endpoints import load_assignment
 from aether.render.envoy.inbound import inbound_listener
 from aether.render.envoy.listeners import Place, outbound_listeners
 from aether.render.envoy.resource import Resource, encode, resource_of
-from aether.render.envoy.tables import TableCache, pod_table, service_tables
+from aether.render.envoy.tables import PodTable, ServiceTables
 
 __all__ = ["RenderCache", "Resource", "Snapshot", "consistency", "render_cluster", "render_snapshot"]
 
@@ -41,24 +40,22 @@ class RenderedCluster(msgspec.Struct, frozen=True, kw_only=True):
     assignment: Resource | None
 
 
-class RenderedTables(msgspec.Struct, frozen=True, kw_only=True):
-    """The route tables, with what they were made from."""
-
-    config: MeshConfig
-    directory: tuple[ServiceView, ...]
-    dialled_pods: tuple[DialledPod, ...]
-    services: tuple[Resource, Resource]
-    pods: Resource
-
-
 class RenderCache:
     """What earlier renderings left: bytes per cluster, per pod and per virtual-host class. Speed only."""
 
     def __init__(self) -> None:
         self.pods: Mapping[str, RenderedPod] = {}
         self.clusters: Mapping[str, RenderedCluster] = {}
-        self.tables: RenderedTables | None = None
-        self.parts: TableCache | None = None
+        self._config: MeshConfig | None = None
+        self._service_tables = ServiceTables(MeshConfig())
+        self._pod_table = PodTable(MeshConfig())
+
+    def tables(self, plan: NodePlan) -> tuple[Resource, ...]:
+        """The route tables of a plan. Another configuration begins anew."""
+        if self._config != plan.config:
+            self._config = plan.config
+            self._service_tables, self._pod_table = ServiceTables(plan.config), PodTable(plan.config)
+        return (*self._service_tables.render(plan.directory), self._pod_table.render(plan.dialled_pods))
 
 
 def render_snapshot(plan: NodePlan, *, cache: RenderCache | None = None, access_log: str = "") -> Snapshot:
@@ -66,8 +63,7 @@ def render_snapshot(plan: NodePlan, *, cache: RenderCache | None = None, access_
     kept = cache or RenderCache()
     pods = _pods(plan, kept, access_log)
     clusters = _clusters(plan, kept)
-    tables = _tables(plan, kept)
-    kept.pods, kept.clusters, kept.tables = pods, clusters, tables
+    kept.pods, kept.clusters = pods, clusters
     return MappingProxyType(
         {
             names.CLUSTER: _by_name(
@@ -81,7 +77,7 @@ def render_snapshot(plan: NodePlan, *, cache: RenderCache | None = None, access_
                 rendered.assignment for rendered in clusters.values() if rendered.assignment is not None
             ),
             names.LISTENER: _by_name(resource for rendered in pods.values() for resource in rendered.listeners),
-            names.ROUTE: _by_name([*tables.services, tables.pods]),
+            names.ROUTE: _by_name(kept.tables(plan)),
         }
     )
 
@@ -126,27 +122,6 @@ def _clusters(plan: NodePlan, cache: RenderCache) -> dict[str, RenderedCluster]:
             known = RenderedCluster(plan=each, cluster=cluster, assignment=assignment)
         rendered[each.name] = known
     return rendered
-
-
-def _tables(plan: NodePlan, cache: RenderCache) -> RenderedTables:
-    old = cache.tables
-    if cache.parts is None or cache.parts.config != plan.config:
-        cache.parts, old = TableCache(config=plan.config), None
-    if old is not None and old.directory == plan.directory:
-        services = old.services
-    else:
-        capture, proxy = service_tables(plan.directory, cache.parts)
-        services = (
-            resource_of(names.CAPTURE_TABLE, names.ROUTE, capture),
-            resource_of(names.PROXY_TABLE, names.ROUTE, proxy),
-        )
-    if old is not None and old.dialled_pods == plan.dialled_pods:
-        pods = old.pods
-    else:
-        pods = resource_of(names.POD_TABLE, names.ROUTE, pod_table(plan.dialled_pods, cache.parts))
-    return RenderedTables(
-        config=plan.config, directory=plan.directory, dialled_pods=plan.dialled_pods, services=services, pods=pods
-    )
 
 
 def _by_name(resources: Iterable[Resource]) -> Mapping[str, Resource]:

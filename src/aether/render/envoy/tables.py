@@ -7,7 +7,8 @@ A repeated field may be written in pieces, so a virtual host is its routes in by
 table is its virtual hosts one after the other: nothing that did not change is encoded again.
 """
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from envoy.config.core.v3 import base_pb2
@@ -22,7 +23,7 @@ from aether.model.names import Domains, ServiceId, kubernetes_names, mesh_name
 from aether.plan.mesh.addressing import DialledPod
 from aether.plan.mesh.services import ServiceView
 from aether.render.envoy import names
-from aether.render.envoy.resource import as_input, encode, extension, then, wrap
+from aether.render.envoy.resource import Resource, as_input, encode, extension, resource_of, then, wrap
 from aether.render.envoy.routes import (
     Route,
     Shape,
@@ -48,23 +49,6 @@ _MATCHER, _TREE, _ON_NO_MATCH, _NESTED = 21, 2, 3, 1  # VirtualHost.matcher, Mat
 _INPUT, _EXACT, _MAP, _KEY, _VALUE = 1, 2, 1, 1, 2  # Matcher.MatcherTree, its MatchMap, a map entry
 
 
-class _Class(msgspec.Struct, frozen=True, eq=False):
-    """Names that answer alike: the encoded virtual host without its domains, for each table. Compared by identity."""
-
-    shape: Shape
-    capture: bytes
-    proxy: bytes
-
-
-class _Member(msgspec.Struct, frozen=True, eq=False):
-    """A service in the tables: the view it was made from, its class, its encoded domains, its encoded short name."""
-
-    view: ServiceView
-    kind: _Class
-    domains: bytes
-    short_domain: bytes
-
-
 class _Pod(msgspec.Struct, frozen=True, eq=False):
     """A dialled pod: the map entries of its ports, and that of its address."""
 
@@ -73,109 +57,182 @@ class _Pod(msgspec.Struct, frozen=True, eq=False):
     address: bytes
 
 
-class TableCache(msgspec.Struct, eq=False):
-    """Encoded parts of the tables of one mesh configuration. Speed only: any cache gives the same tables."""
+class _Group(msgspec.Struct, eq=False, kw_only=True):
+    """Names that answer alike, each encoded as a domain: one virtual host of each of the two tables.
 
-    config: MeshConfig
-    classes: dict[Shape, _Class] = {}
-    members: dict[ServiceId, _Member] = {}
-    shorts: dict[tuple[tuple[str, _Class], ...], tuple[bytes, bytes]] = {}
-    pods: dict[str, _Pod] = {}
+    `capture` and `proxy` are the encoded virtual hosts without their domains; `joined` the whole of both, None once a
+    name came or went.
+    """
 
+    name: str
+    capture: bytes
+    proxy: bytes
+    domains: list[tuple[str, bytes]] = []
+    joined: tuple[bytes, bytes] | None = None
 
-def service_tables(directory: Iterable[ServiceView], cache: TableCache) -> tuple[bytes, bytes]:
-    """The capture table and the proxy port's table. `directory` is sorted by service."""
-    members = _members(directory, cache)
-    cache.members = {member.view.service: member for member in members}
-    hosts = [*_class_hosts(members), *_short_hosts(members, cache)]
-    domains = cache.config.domains
-    capture = _table(names.CAPTURE_TABLE, domains, (capture for capture, _ in hosts), unknown_capture_routes(domains))
-    proxy = _table(names.PROXY_TABLE, domains, (proxy for _, proxy in hosts), unknown_proxy_routes(domains))
-    return capture, proxy
+    def put(self, key: str, domains: bytes) -> None:
+        insort(self.domains, (key, domains))
+        self.joined = None
 
+    def take(self, key: str) -> None:
+        del self.domains[bisect_left(self.domains, (key, b""))]
+        self.joined = None
 
-def pod_table(pods: Iterable[DialledPod], cache: TableCache) -> bytes:
-    """The table of dialled pods: by address and port, then by address. `pods` are sorted by address."""
-    spelled = [_pod(pod, cache) for pod in pods]
-    cache.pods = {pod.plan.address: pod for pod in spelled}
-    host = route_components_pb2.VirtualHost(name="pods", domains=["*"])
-    if not spelled:
-        host.routes.append(pass_through())
-        return _frame(names.POD_TABLE, [wrap(_VIRTUAL_HOSTS, encode(host))], cache.config.domains)
-    otherwise = encode(_then(pass_through()))
-    by_address = _lookup(names.DIALLED_ADDRESS_KEY, (pod.address for pod in spelled), otherwise)
-    by_port = _lookup(names.DIALLED_KEY, (pod.ports for pod in spelled), wrap(_NESTED, by_address))
-    return _frame(names.POD_TABLE, [wrap(_VIRTUAL_HOSTS, encode(host) + wrap(_MATCHER, by_port))], cache.config.domains)
+    def hosts(self) -> tuple[bytes, bytes]:
+        if self.joined is None:
+            domains = b"".join([encoded for _, encoded in self.domains])
+            self.joined = wrap(_VIRTUAL_HOSTS, self.capture + domains), wrap(_VIRTUAL_HOSTS, self.proxy + domains)
+        return self.joined
 
 
-def _members(directory: Iterable[ServiceView], cache: TableCache) -> list[_Member]:
-    known = cache.members
-    found = []
-    for view in directory:
-        member = known.get(view.service)
-        if member is None or (member.view is not view and not _is_alike(member.view, view)):
-            member = _member(view, cache)
-        found.append(member)
-    return found
+_Owners = tuple[tuple[str, Shape], ...]
+"""Who shares a short name: (namespace, shape), sorted."""
 
 
-def _is_alike(old: ServiceView, new: ServiceView) -> bool:
-    """Whether the tables say the same of both: they do not know addresses."""
-    return (old.ports, old.declared, old.is_user_owned) == (new.ports, new.declared, new.is_user_owned)
+class ServiceTables:
+    """The capture table and the proxy port's table of one mesh configuration.
 
+    Whatever was rendered before, equal directories give equal bytes; a directory that is nearly the one before it costs
+    what changed.
+    """
 
-def _member(view: ServiceView, cache: TableCache) -> _Member:
-    config = cache.config
-    shape = shape_of(view, config)
-    if shape not in cache.classes:
-        cache.classes[shape] = _Class(
-            shape=shape,
-            capture=_host(_text(shape), capture_routes(shape)),
-            proxy=_host(_text(shape), proxy_routes(shape)),
+    def __init__(self, config: MeshConfig) -> None:
+        self._config = config
+        self._directory: tuple[ServiceView, ...] = ()
+        self._rendered: tuple[Resource, Resource] | None = None
+        self._groups: dict[Shape | _Owners, _Group] = {}
+        self._shapes_by_short_name: dict[str, dict[str, Shape]] = {}
+        self._capture = _edges(names.CAPTURE_TABLE, config.domains, unknown_capture_routes(config.domains))
+        self._proxy = _edges(names.PROXY_TABLE, config.domains, unknown_proxy_routes(config.domains))
+
+    def render(self, directory: tuple[ServiceView, ...]) -> tuple[Resource, Resource]:
+        """Both tables. `directory` is sorted by service."""
+        gone, come = _changes(self._directory, directory)
+        self._directory = directory
+        if self._rendered is not None and not gone and not come:
+            return self._rendered
+        for view in gone:
+            self._take(view)
+        for view in come:
+            self._put(view)
+        hosts = [group.hosts() for group in sorted(self._groups.values(), key=lambda group: group.name)]
+        self._rendered = (
+            _table(names.CAPTURE_TABLE, self._capture, [host for host, _ in hosts]),
+            _table(names.PROXY_TABLE, self._proxy, [host for _, host in hosts]),
         )
-    answered = [mesh_name(view.service, config.domains)]
-    if not view.is_user_owned:
-        answered += kubernetes_names(view.service, config.domains)
-    return _Member(
-        view=view,
-        kind=cache.classes[shape],
-        domains=b"".join(_domain(name) for name in dict.fromkeys(answered)),
-        short_domain=b"" if view.is_user_owned else _domain(view.service.name),
+        return self._rendered
+
+    def _put(self, view: ServiceView) -> None:
+        shape = shape_of(view, self._config)
+        self._group(shape).put(str(view.service), _domains(view, self._config.domains))
+        if not view.is_user_owned:
+            self._share(view.service, shape)
+
+    def _take(self, view: ServiceView) -> None:
+        self._leave(shape_of(view, self._config), str(view.service))
+        if not view.is_user_owned:
+            self._share(view.service, None)
+
+    def _share(self, service: ServiceId, shape: Shape | None) -> None:
+        """Move a short name to the group of those whose it is now; None: no longer this service's."""
+        shapes = self._shapes_by_short_name.setdefault(service.name, {})
+        if shapes:
+            self._leave(tuple(sorted(shapes.items())), service.name)
+        shapes.pop(service.namespace, None)
+        if shape is not None:
+            shapes[service.namespace] = shape
+        if shapes:
+            self._group(tuple(sorted(shapes.items()))).put(service.name, _domain(service.name))
+        else:
+            del self._shapes_by_short_name[service.name]
+
+    def _group(self, key: Shape | _Owners) -> _Group:
+        if (group := self._groups.get(key)) is None:
+            group = self._groups[key] = _full_group(key) if isinstance(key, Shape) else _short_group(key)
+        return group
+
+    def _leave(self, key: Shape | _Owners, name: str) -> None:
+        self._groups[key].take(name)
+        if not self._groups[key].domains:
+            del self._groups[key]
+
+
+class PodTable:
+    """The table of dialled pods: by address and port, then by address."""
+
+    def __init__(self, config: MeshConfig) -> None:
+        self._config = config
+        self._pods: dict[str, _Pod] = {}
+        self._plans: tuple[DialledPod, ...] = ()
+        self._rendered: Resource | None = None
+
+    def render(self, pods: tuple[DialledPod, ...]) -> Resource:
+        """`pods` are sorted by address."""
+        if self._rendered is not None and self._plans == pods:
+            return self._rendered
+        self._rendered, self._plans = self._render(pods), pods
+        return self._rendered
+
+    def _render(self, pods: tuple[DialledPod, ...]) -> Resource:
+        spelled = [self._pod(pod) for pod in pods]
+        self._pods = {pod.plan.address: pod for pod in spelled}
+        head, _ = _edges(names.POD_TABLE, self._config.domains, ())
+        host = route_components_pb2.VirtualHost(name="pods", domains=["*"])
+        if not spelled:
+            host.routes.append(pass_through())
+            return _table(names.POD_TABLE, (head, b""), [wrap(_VIRTUAL_HOSTS, encode(host))])
+        otherwise = encode(_then(pass_through()))
+        by_address = _lookup(names.DIALLED_ADDRESS_KEY, [pod.address for pod in spelled], otherwise)
+        by_port = _lookup(names.DIALLED_KEY, [pod.ports for pod in spelled], wrap(_NESTED, by_address))
+        return _table(names.POD_TABLE, (head, b""), [wrap(_VIRTUAL_HOSTS, encode(host) + wrap(_MATCHER, by_port))])
+
+    def _pod(self, plan: DialledPod) -> _Pod:
+        known = self._pods.get(plan.address)
+        return known if known is not None and known.plan == plan else _spell_pod(plan)
+
+
+def _changes(old: tuple[ServiceView, ...], new: tuple[ServiceView, ...]) -> tuple[list[ServiceView], list[ServiceView]]:
+    """What to take and what to put. The common ends are skipped, since one change leaves nearly all in its place."""
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    old_by_service = {view.service: view for view in old[head : len(old) - tail]}
+    new_by_service = {view.service: view for view in new[head : len(new) - tail]}
+    gone = [view for service, view in old_by_service.items() if new_by_service.get(service) != view]
+    come = [view for service, view in new_by_service.items() if old_by_service.get(service) != view]
+    return gone, come
+
+
+def _common(old: Sequence[ServiceView], new: Sequence[ServiceView]) -> int:
+    """How many views at the start are the same."""
+    for count, (one, other) in enumerate(zip(old, new, strict=False)):
+        if one is not other and one != other:
+            return count
+    return min(len(old), len(new))
+
+
+def _full_group(shape: Shape) -> _Group:
+    name = _text(shape)
+    return _Group(
+        name=name, capture=_host(name, capture_routes(shape)), proxy=_host(name, proxy_routes(shape)), domains=[]
     )
 
 
-def _class_hosts(members: Iterable[_Member]) -> Iterator[tuple[bytes, bytes]]:
-    """One virtual host per class, for both tables."""
-    domains_by_class: dict[_Class, list[bytes]] = {}
-    for member in members:
-        domains_by_class.setdefault(member.kind, []).append(member.domains)
-    for kind, domains in domains_by_class.items():
-        joined = b"".join(domains)
-        yield wrap(_VIRTUAL_HOSTS, kind.capture + joined), wrap(_VIRTUAL_HOSTS, kind.proxy + joined)
+def _short_group(owners: _Owners) -> _Group:
+    name = "short: " + "; ".join(f"{namespace} {_text(shape)}" for namespace, shape in owners)
+    return _Group(
+        name=name,
+        capture=_host(name, short_capture_routes(owners)),
+        proxy=_host(name, short_proxy_routes(owners)),
+        domains=[],
+    )
 
 
-def _short_hosts(members: Iterable[_Member], cache: TableCache) -> Iterator[tuple[bytes, bytes]]:
-    """One virtual host per set of (namespace, class) that share a short name, for both tables."""
-    owners_by_name: dict[bytes, tuple[_Member, ...]] = {}
-    for member in members:
-        if member.short_domain:
-            owners_by_name[member.short_domain] = (*owners_by_name.get(member.short_domain, ()), member)
-    names_by_kinds: dict[tuple[tuple[str, _Class], ...], list[bytes]] = {}
-    for name, owners in owners_by_name.items():
-        kinds = tuple((owner.view.service.namespace, owner.kind) for owner in owners)
-        names_by_kinds.setdefault(kinds, []).append(name)
-    shorts = {kinds: cache.shorts.get(kinds) or _short(kinds) for kinds in names_by_kinds}
-    cache.shorts = shorts
-    for kinds, spelled in names_by_kinds.items():
-        capture, proxy = shorts[kinds]
-        joined = b"".join(spelled)
-        yield wrap(_VIRTUAL_HOSTS, capture + joined), wrap(_VIRTUAL_HOSTS, proxy + joined)
-
-
-def _short(kinds: Iterable[tuple[str, _Class]]) -> tuple[bytes, bytes]:
-    shapes = [(namespace, kind.shape) for namespace, kind in kinds]
-    name = "short: " + "; ".join(f"{namespace} {_text(shape)}" for namespace, shape in shapes)
-    return _host(name, short_capture_routes(shapes)), _host(name, short_proxy_routes(shapes))
+def _domains(view: ServiceView, domains: Domains) -> bytes:
+    """The full names that a service answers to: of a user-owned one the mesh name alone."""
+    answered = [mesh_name(view.service, domains)]
+    if not view.is_user_owned:
+        answered += kubernetes_names(view.service, domains)
+    return b"".join([_domain(name) for name in dict.fromkeys(answered)])
 
 
 def _host(name: str, routes: Iterable[Route]) -> bytes:
@@ -194,13 +251,11 @@ def _text(shape: Shape) -> str:
     return f"user-owned, ports {ports}, own {own}"
 
 
-def _table(name: str, domains: Domains, hosts: Iterable[bytes], unknown: Iterable[Route]) -> bytes:
-    everything_else = encode(route_components_pb2.VirtualHost(name="unknown", domains=["*"], routes=unknown))
-    return _frame(name, [*hosts, wrap(_VIRTUAL_HOSTS, everything_else)], domains)
+_Edges = tuple[bytes, bytes]
+"""An encoded table but for its virtual hosts, and the virtual host that comes after all others."""
 
 
-def _frame(name: str, hosts: Iterable[bytes], domains: Domains) -> bytes:
-    """A table around encoded virtual hosts."""
+def _edges(name: str, domains: Domains, unknown: Iterable[Route]) -> _Edges:
     head = route_pb2.RouteConfiguration(
         name=name,
         ignore_port_in_host_matching=True,
@@ -209,7 +264,13 @@ def _frame(name: str, hosts: Iterable[bytes], domains: Domains) -> bytes:
         validate_clusters=wrappers_pb2.BoolValue(value=False),
         cluster_specifier_plugins=[_plugin(specifier, domains) for specifier in Specifier],
     )
-    return b"".join((encode(head), *hosts))
+    everything_else = route_components_pb2.VirtualHost(name="unknown", domains=["*"], routes=unknown)
+    return encode(head), wrap(_VIRTUAL_HOSTS, encode(everything_else))
+
+
+def _table(name: str, edges: _Edges, hosts: list[bytes]) -> Resource:
+    head, tail = edges
+    return resource_of(name, names.ROUTE, b"".join([head, *hosts, tail]))
 
 
 def _plugin(specifier: Specifier, domains: Domains) -> route_components_pb2.ClusterSpecifierPlugin:
@@ -218,12 +279,9 @@ def _plugin(specifier: Specifier, domains: Domains) -> route_components_pb2.Clus
     return route_components_pb2.ClusterSpecifierPlugin(extension=extension(specifier.value, config))
 
 
-def _pod(plan: DialledPod, cache: TableCache) -> _Pod:
-    known = cache.pods.get(plan.address)
-    if known is not None and known.plan == plan:
-        return known
+def _spell_pod(plan: DialledPod) -> _Pod:
     host = f"[{plan.address}]" if ":" in plan.address else plan.address
-    ports = b"".join(_entry(f"{host}:{number}", route) for number, route in pod_routes(plan))
+    ports = b"".join([_entry(f"{host}:{number}", route) for number, route in pod_routes(plan)])
     return _Pod(plan=plan, ports=ports, address=_entry(plan.address, pod_refusal(plan)))
 
 
