@@ -17,7 +17,7 @@ import msgspec
 
 from aether.adapters.paths import WorldPaths
 from aether.cli.client import ApiClient
-from aether.model.world import ExecAnswer, ExecRequest, Exited, Refused, WorldStatus
+from aether.model.world import AgentStatus, ExecAnswer, ExecRequest, Exited, Refused, WorldStatus
 
 START_LIMIT_S = 90.0
 EXEC_LIMIT_S = 30.0
@@ -225,3 +225,8 @@ def _logs(running: RunningWorld) -> str:
 
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
+
+
+def agent_status(running: RunningWorld, node: str) -> AgentStatus:
+    """What the node's agent says of itself, by its own socket."""
+    return ApiClient(running.paths.node(node).agent_socket).get("/status", reply=AgentStatus)

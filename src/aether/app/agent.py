@@ -78,7 +78,7 @@ class Agent:
         self.capture = NodeCapture(Nft)
         self.routing = NodeRouting(paths.netns)
         self.admin = EnvoyAdmin(paths.admin_socket)
-        self.watch = HealthWatch(self.state, self.admin)
+        self.watch = HealthWatch(self.state, self.admin, clock=clock)
         self.access_log = AccessLog(paths.access_log)
         leaves = IdentityCache(paths.identities, CsrSource(self._sign), clock=clock)
         self.identities = Identities(leaves, clock=clock)

@@ -200,13 +200,17 @@ class ResourceVersion(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node's agent says of itself. `acknowledged` counts the resources that Envoy has accepted."""
+    """What a node's agent says of itself.
+
+    `acknowledged` counts the resources that Envoy has accepted, `sent` those sent to it since this agent started.
+    """
 
     node: str
     is_control_connected: bool
     is_proxy_live: bool
     resources: int = 0
     acknowledged: int = 0
+    sent: int = 0
     rejections: tuple[str, ...] = ()
     problems: tuple[Diagnostic, ...] = ()
 

@@ -31,6 +31,7 @@ class AgentBackend:
             is_proxy_live=self._state.is_proxy_live,
             resources=sum(len(resources) for resources in self._state.snapshot.values()),
             acknowledged=sum(one.held for one in statistics.types),
+            sent=sum(one.resources for one in statistics.types),
             rejections=tuple(f"{each.name}: {each.text}" for each in self._ads.rejections()),
             problems=plan.problems if plan is not None else (),
         )

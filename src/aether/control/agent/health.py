@@ -14,16 +14,21 @@ FAILURES = 3
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """What one look at one pod found."""
+    """What one look at one pod found. `is_inbound_ready` is None while the proxy, just started, cannot say."""
 
     uid: str
     is_ready: bool
     is_live: bool
-    is_inbound_ready: bool
+    is_inbound_ready: bool | None
 
     @property
     def is_good(self) -> bool:
-        return self.is_ready and self.is_live and self.is_inbound_ready
+        return self.is_ready and self.is_live and self.is_inbound_ready is True
+
+    @property
+    def is_undecided(self) -> bool:
+        """Nothing speaks against the pod, and the proxy cannot say."""
+        return self.is_ready and self.is_live and self.is_inbound_ready is None
 
 
 class HealthBook:
@@ -53,6 +58,8 @@ class HealthBook:
         return self.healthy != before
 
     def _judge(self, look: Look) -> None:
+        if look.is_undecided:
+            return
         if look.is_good:
             self._failures.pop(look.uid, None)
             self._healthy.add(look.uid)

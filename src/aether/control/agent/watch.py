@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from aether.adapters.clock import Clock
 from aether.adapters.kernel.netns import socket_in
 from aether.adapters.liveness import check_liveness
 from aether.control.agent.health import HealthBook, Look
@@ -18,6 +19,13 @@ from aether.render.envoy.names import probe_healthy_stat
 
 LOOK_EVERY_S = 0.25
 """Between looks. The inbound probe itself runs in Envoy; a look costs one request to its admin socket."""
+
+PROXY_GRACE_S = 5.0
+"""How long a proxy that ended and started again may take until its probes have an answer. A healthy pod stays so
+meanwhile: nobody has to learn of two changes, and a call that fails is the caller's proxy's to see."""
+
+LIVENESS_EVERY_S = 2.0
+"""Between liveness checks of a healthy pod: each is a connection that its application has to answer."""
 
 
 class ProxyAdmin(Protocol):
@@ -32,9 +40,12 @@ class ProxyAdmin(Protocol):
 class HealthWatch:
     """One look at everything; `state.healthy` and `state.is_proxy_live` are what it found."""
 
-    def __init__(self, state: AgentState, admin: ProxyAdmin) -> None:
+    def __init__(self, state: AgentState, admin: ProxyAdmin, *, clock: Clock) -> None:
         self._state = state
         self._admin = admin
+        self._clock = clock
+        self._live_at: dict[str, float] = {}
+        self._away_at = clock.now()
         self._is_seeded = False
         self.book = HealthBook()
 
@@ -46,8 +57,10 @@ class HealthWatch:
             self._seed()
         is_live = await self._admin.is_live()
         passed = await self._inbound_ready() if is_live else frozenset()
+        self._note_proxy(is_live=is_live)
         pods = [one for one in declared_pods(facts) if not one.pod.is_terminating]
         looks = await asyncio.gather(*(self._look(one, passed) for one in pods))
+        self._live_at = {uid: at for uid, at in self._live_at.items() if uid in self.book.last}
         has_changed = self.book.record(tuple(looks)) or is_live != self._state.is_proxy_live
         self._state.healthy, self._state.is_proxy_live = self.book.healthy, is_live
         if has_changed:
@@ -68,12 +81,30 @@ class HealthWatch:
         return frozenset(pod.uid for pod in self._state.facts.pods if gauges.get(probe_healthy_stat(pod.uid), 0) > 0)
 
     async def _look(self, one: DeclaredPod, passed: frozenset[str]) -> Look:
-        is_live = one.pod.is_ready
+        is_live = one.pod.is_ready if one.declaration.liveness is None else await self._is_live(one)
+        is_inbound_ready = True if one.pod.uid in passed else None if self._is_proxy_new() else False
+        return Look(uid=one.pod.uid, is_ready=one.pod.is_ready, is_live=is_live, is_inbound_ready=is_inbound_ready)
+
+    def _note_proxy(self, *, is_live: bool) -> None:
+        """Remember when the proxy was last seen to be away, or found at this agent's own start."""
+        if not is_live and self._state.is_proxy_live:
+            self._away_at = self._clock.now()
+
+    def _is_proxy_new(self) -> bool:
+        return self._clock.now() - self._away_at < PROXY_GRACE_S
+
+    async def _is_live(self, one: DeclaredPod) -> bool:
+        """What the pod's liveness port says now; for a healthy pod, what it said less than `LIVENESS_EVERY_S` ago."""
+        uid, now = one.pod.uid, self._clock.now()
+        if uid in self.book.healthy and now - self._live_at.get(uid, -LIVENESS_EVERY_S) < LIVENESS_EVERY_S:
+            return True
         port = one.declaration.liveness
-        if port is not None:
-            codec = dict(one.declaration.codecs).get(port.number, Codec.H1)
-            is_live = await check_liveness(_socket_in, one.pod.netns, port.number, port.port_class, codec)
-        return Look(uid=one.pod.uid, is_ready=one.pod.is_ready, is_live=is_live, is_inbound_ready=one.pod.uid in passed)
+        assert port is not None
+        codec = dict(one.declaration.codecs).get(port.number, Codec.H1)
+        is_live = await check_liveness(_socket_in, one.pod.netns, port.number, port.port_class, codec)
+        if is_live:
+            self._live_at[uid] = now
+        return is_live
 
 
 def _primary(pod: LocalPod) -> str:

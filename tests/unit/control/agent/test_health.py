@@ -3,7 +3,7 @@
 from aether.control.agent.health import FAILURES, HealthBook, Look
 
 
-def look(uid: str = "a", *, ready: bool = True, live: bool = True, inbound: bool = True) -> Look:
+def look(uid: str = "a", *, ready: bool = True, live: bool = True, inbound: bool | None = True) -> Look:
     return Look(uid=uid, is_ready=ready, is_live=live, is_inbound_ready=inbound)
 
 
@@ -47,3 +47,14 @@ def test_a_pod_that_is_gone_is_forgotten() -> None:
     book.record((look("a"), look("b")))
     assert book.record((look("b"),))
     assert book.healthy == {"b"}
+
+
+def test_a_proxy_that_cannot_say_changes_nothing() -> None:
+    book = HealthBook()
+    book.record((look("old"),))
+    for _ in range(FAILURES * 2):
+        assert not book.record((look("old", inbound=None), look("new", inbound=None)))
+    assert book.healthy == {"old"}
+    for _ in range(FAILURES):
+        book.record((look("old", live=False, inbound=None),))
+    assert book.healthy == frozenset()
