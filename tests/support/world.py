@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -216,6 +217,7 @@ def world(name: str, *directories: Path, nodes: int = 1, ready: bool = True) -> 
         yield running
     finally:
         subprocess.run([AETHER, "down", "--world", name], capture_output=True, timeout=60, check=False, env=env)
+        shutil.rmtree(running.paths.state, ignore_errors=True)
 
 
 def _logs(running: RunningWorld) -> str:
