@@ -39,6 +39,7 @@ log = structlog.get_logger()
 
 REFUSALS_EVERY_S = 0.5
 ROTATION_LOOK_EVERY_S = 60.0
+TABLES_EVERY_S = 2.0
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,13 +99,16 @@ class Agent:
             clock=clock,
         )
         self.mesh = Loop("mesh", mesh.step, clock=clock, every_s=ROTATION_LOOK_EVERY_S)
+        zone = Loop("zone", self.zone.step, clock=clock)
         self.loops = (
             self.mesh,
+            zone,
             Loop("routing", self._route, clock=clock),
-            Loop("zone", self.zone.step, clock=clock),
+            Loop("tables", self._check_tables, clock=clock, every_s=TABLES_EVERY_S),
             Loop("health", self.watch.step, clock=clock, every_s=LOOK_EVERY_S),
             Loop("refusals", self._read_refusals, clock=clock, every_s=REFUSALS_EVERY_S),
         )
+        self.state.on_change(zone.wake)
         self.state.on_change(self._report)
 
     async def run(self) -> None:
@@ -147,6 +151,15 @@ class Agent:
     async def _route(self) -> None:
         if self.state.facts is not None:
             await self.routing.apply(self.state.facts)
+
+    async def _check_tables(self) -> None:
+        """A capture table that is gone is made again (rulings B.7); meanwhile its pod takes no traffic."""
+        if missing := await self.capture.missing():
+            log.warning("capture-table-missing", pods=sorted(missing))
+            self.state.bare |= missing
+            self.state.captured -= missing
+            self.state.changed()
+            self.mesh.wake()
 
     async def _read_refusals(self) -> None:
         if self.access_log.read():

@@ -16,12 +16,13 @@ log = structlog.get_logger()
 class Loop:
     """Run `step` once at start and then after every `wake`; wakes during a step are one more step.
 
-    `every_s`, if given, also wakes it. A step that raises is logged and tried again, later and later, up to
-    `RETRY_LIMIT_S`; a wake in between does not shorten that wait below `FIRST_RETRY_S`.
+    `every_s`, if given, also wakes it, and so does a step that returns seconds: after them. A step that raises is
+    logged and tried again, later and later, up to `RETRY_LIMIT_S`; a wake in between does not shorten that wait below
+    `FIRST_RETRY_S`.
     """
 
     def __init__(
-        self, name: str, step: Callable[[], Awaitable[None]], *, clock: Clock, every_s: float | None = None
+        self, name: str, step: Callable[[], Awaitable[float | None]], *, clock: Clock, every_s: float | None = None
     ) -> None:
         self.name = name
         self.last_error = ""
@@ -36,11 +37,12 @@ class Loop:
 
     async def run(self) -> None:
         failures = 0
+        again_s: float | None = None
         while True:
-            await self._wait()
+            await self._wait(self._every_s if again_s is None else again_s)
             self._woken.clear()
             try:
-                await self._step()
+                again_s = await self._step()
             except Exception as error:
                 failures += 1
                 self.last_error = f"{type(error).__name__}: {error}"
@@ -51,12 +53,12 @@ class Loop:
                 failures = 0
                 self.last_error = ""
 
-    async def _wait(self) -> None:
-        if self._every_s is None:
+    async def _wait(self, limit_s: float | None) -> None:
+        if limit_s is None or self._woken.is_set():
             await self._woken.wait()
             return
         async with asyncio.TaskGroup() as group:
-            sleeping = group.create_task(self._clock.sleep(self._every_s))
+            sleeping = group.create_task(self._clock.sleep(limit_s))
             waking = group.create_task(self._woken.wait())
             await asyncio.wait({sleeping, waking}, return_when=asyncio.FIRST_COMPLETED)
             sleeping.cancel()

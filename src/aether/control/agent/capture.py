@@ -27,8 +27,8 @@ from aether.plan.capture import (
 )
 from aether.plan.mesh.node import NodePlan
 from aether.plan.mesh.pods import DeclaredPod, declared_pods
-from aether.plan.routing import ReplaceRouting, RoutingChange, RoutingPlan, diff_routing, plan_routing
-from aether.render.nft import render_capture_change, render_routing_change
+from aether.plan.routing import ReplaceRouting, RoutingChange, RoutingPlan, UdpFlow, diff_routing, plan_routing
+from aether.render.nft import CAPTURE_NAME, render_capture_change, render_routing_change
 
 log = structlog.get_logger()
 
@@ -37,6 +37,8 @@ class Ruleset(Protocol):
     """The ruleset of one network namespace; applying is one transaction."""
 
     def apply(self, text: str) -> None: ...
+
+    def has_table(self, family: str, name: str) -> bool: ...
 
     def close(self) -> None: ...
 
@@ -95,15 +97,24 @@ class NodeCapture:
             for uid, message in sorted(self.failures.items())
         )
 
-    def drop(self, uid: str) -> None:
-        """Forget what is known of a pod's table: the next step makes it anew."""
-        if (table := self._tables.get(uid)) is not None:
-            table.applied = None
+    async def missing(self) -> frozenset[str]:
+        """The pods whose table somebody took away; the next step makes it anew."""
+        return await asyncio.to_thread(self._drop_missing)
 
     def close(self) -> None:
         for table in self._tables.values():
             table.ruleset.close()
         self._tables.clear()
+
+    def _drop_missing(self) -> frozenset[str]:
+        gone = {
+            uid
+            for uid, table in list(self._tables.items())
+            if table.applied is not None and not table.ruleset.has_table("inet", CAPTURE_NAME)
+        }
+        for uid in gone:
+            self._tables[uid].applied = None
+        return frozenset(gone)
 
     def _apply_all(self, plan: NodePlan, facts: NodeFacts, *, keep_old: bool) -> frozenset[str]:
         sets = plan_mesh_sets(plan.directory, plan.dialled_pods)
@@ -143,15 +154,20 @@ class NodeRouting:
         self._netns = netns
         self._ruleset = ruleset or Nft(netns)
         self._applied: RoutingPlan | None = None
+        self._stale: set[UdpFlow] = set()
 
     async def apply(self, facts: NodeFacts) -> None:
+        """Make it so. Flows to delete are remembered until they are: an apply that fails forgets none."""
         wanted = await asyncio.to_thread(plan_routing, facts)
         change = diff_routing(self._applied, wanted)
-        if change is None:
-            return
-        self._applied = None
-        await asyncio.to_thread(self._apply, change, wanted)
-        self._applied = wanted
+        if change is not None:
+            self._applied = None
+            self._stale.update(change.stale)
+            await asyncio.to_thread(self._apply, change, wanted)
+            self._applied = wanted
+        if self._stale:
+            await asyncio.to_thread(delete_udp_flows, self._netns, sorted(self._stale - wanted.pinned))
+            self._stale.clear()
 
     def close(self) -> None:
         self._ruleset.close()
@@ -164,8 +180,6 @@ class NodeRouting:
                 raise
             log.warning("routing-edit-refused", error=str(error))
             self._run(render_routing_change(ReplaceRouting(plan=wanted)))
-        if change.stale:
-            delete_udp_flows(self._netns, change.stale)
 
     def _run(self, text: str) -> None:
         if text:

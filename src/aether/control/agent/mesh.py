@@ -4,7 +4,7 @@ The order of one step keeps rulings B.3: what capture needs of a new port is in 
 and leaves after it left them; a pod counts as captured once its table is applied and Envoy has its listeners.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import structlog
@@ -13,13 +13,23 @@ from aether.adapters.clock import Clock
 from aether.control.agent.identity import Identities
 from aether.control.agent.state import AgentState
 from aether.model.facts import NodeFacts
-from aether.plan.mesh.node import NodePlan, next_context, plan_node_in
-from aether.render.envoy.names import CLUSTER, ENDPOINT, LISTENER, SECRET, inbound_listener
+from aether.plan.mesh.node import (
+    ClusterPlan,
+    MeshCluster,
+    MeshContext,
+    NodePlan,
+    Tombstone,
+    next_context,
+    plan_node_in,
+)
+from aether.render.envoy.names import CLUSTER, LISTENER, SECRET, inbound_listener
 from aether.render.envoy.resource import Resource
-from aether.render.envoy.snapshot import RenderCache, Snapshot, render_snapshot
+from aether.render.envoy.snapshot import RenderCache, render_cluster, render_snapshot
 
-ACK_WAIT_S = 2.0
+ACK_WAIT_S = 0.5
 """How long a step waits for Envoy to take a change before it goes on; Envoy may be starting."""
+LOOK_AGAIN_S = (0.1, 2.0)
+"""After a step that could not see everything taken: at first, and at most, doubling in between."""
 
 log = structlog.get_logger()
 
@@ -60,29 +70,64 @@ class MeshLoop:
         self._access_log = access_log
         self._clock = clock
         self._cache = RenderCache()
+        self._again_s = LOOK_AGAIN_S[0]
 
-    async def step(self) -> None:
-        """Look at everything, and make it so."""
+    async def step(self) -> float | None:
+        """Look at everything, and make it so. Seconds to look again in, when Envoy does not have it all yet."""
         state = self._state
         if (facts := state.facts) is None:
-            return
-        started = self._clock.now()
-        context = next_context(facts, before=state.context, now_s=started)
+            return None
+        context = next_context(facts, before=state.context, now_s=self._clock.now())
         plan = plan_node_in(context, observed=frozenset(state.observed))
         await self._capture.widen(plan, facts)
         secrets = await self._identities.secrets(plan)
-        snapshot = {**render_snapshot(plan, cache=self._cache, access_log=self._access_log), SECRET: secrets}
-        state.accept(context, plan, snapshot)
-        self._proxy.publish(snapshot)
-        built_s = self._clock.now() - started
-        in_place = await self._capture.settle(plan, facts) & await self._listening(plan, snapshot)
-        state.captured = in_place | _unmanaged(facts, plan)
+        await self._retire(context, plan)
+        plan = self._publish(context, secrets)
+        in_place = await self._capture.settle(plan, facts)
+        state.bare -= in_place
+        listening = await self._listening(plan)
+        state.captured = (in_place & listening) | _unmanaged(facts, plan)
         state.changed()
-        log.debug("planned", clusters=len(snapshot[CLUSTER]), assignments=len(snapshot[ENDPOINT]), built_s=built_s)
+        if len(state.captured) == len(facts.pods):
+            self._again_s = LOOK_AGAIN_S[0]
+            return None
+        again_s, self._again_s = self._again_s, min(self._again_s * 2, LOOK_AGAIN_S[1])
+        return again_s
 
-    async def _listening(self, plan: NodePlan, snapshot: Snapshot) -> frozenset[str]:
+    def _publish(self, context: MeshContext, secrets: Mapping[str, Resource]) -> NodePlan:
+        """Plan, render and publish without a pause, so that no name asked for on demand meanwhile is left out."""
+        started = self._clock.now()
+        plan = plan_node_in(context, observed=frozenset(self._state.observed))
+        rendered = render_snapshot(plan, cache=self._cache, access_log=self._access_log)
+        snapshot = {**rendered, SECRET: secrets}
+        self._state.accept(context, plan, snapshot)
+        self._proxy.publish(snapshot)
+        log.debug("planned", clusters=len(snapshot[CLUSTER]), built_s=self._clock.now() - started)
+        return plan
+
+    async def _retire(self, context: MeshContext, plan: NodePlan) -> None:
+        """Take away the clusters whose name changes owner, before the new owner's go out under it (rulings D.4)."""
+        snapshot = self._state.snapshot
+        owners = {one.name: one.service for one in self._clusters() if isinstance(one, MeshCluster)}
+        changed = [
+            one.name
+            for one in plan.clusters
+            if isinstance(one, MeshCluster) and owners.get(one.name, one.service) != one.service
+        ]
+        if not changed:
+            return
+        tombstones = {name: render_cluster(Tombstone(name=name), plan.config)[0] for name in changed}
+        self._state.snapshot = {**snapshot, CLUSTER: {**snapshot[CLUSTER], **tombstones}}
+        self._proxy.publish(self._state.snapshot)
+        await self._proxy.wait_acked(CLUSTER, frozenset(changed), ACK_WAIT_S)
+        log.info("addresses-changed-owner", clusters=changed, services=len(context.services.views))
+
+    def _clusters(self) -> Iterable[ClusterPlan]:
+        return self._state.plan.clusters if self._state.plan is not None else ()
+
+    async def _listening(self, plan: NodePlan) -> frozenset[str]:
         """The pods whose listeners Envoy has taken; waits a little for those it has not yet."""
-        names = frozenset(snapshot[LISTENER])
+        names = frozenset(self._state.snapshot[LISTENER])
         if await self._proxy.wait_acked(LISTENER, names, ACK_WAIT_S):
             return frozenset(pod.uid for pod in plan.pods)
         return frozenset([pod.uid for pod in plan.pods if await self._has_listener(pod.uid)])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from aether.adapters.dns import write_zone
 from aether.control.agent.state import AgentState
-from aether.plan.mesh.dns import Zone, plan_zone
+from aether.plan.mesh.dns import Zone, plan_zone_in
 
 
 class ZoneLoop:
@@ -16,10 +16,10 @@ class ZoneLoop:
         self.written: Zone | None = None
 
     async def step(self) -> None:
-        """Write what the facts say; nothing if that is what the file says."""
-        if self._state.facts is None:
+        """Write what the plan's context says; nothing if that is what the file says."""
+        if self._state.context is None:
             return
-        zone = await asyncio.to_thread(plan_zone, self._state.facts)
+        zone = await asyncio.to_thread(plan_zone_in, self._state.context)
         if zone != self.written:
             await asyncio.to_thread(write_zone, self._zone, self._reload, zone)
             self.written = zone

@@ -32,7 +32,7 @@ class Reporter:
         return NodeReport(
             node=state.node,
             captured=tuple(sorted(state.captured)),
-            rows=plan_rows(state.facts, healthy=state.healthy),
+            rows=plan_rows(state.facts, healthy=state.healthy - state.bare),
             problems=tuple(sorted({*state.plan.problems, *self._problems()})),
             rejections=self._rejections(),
             refusals=self._refusals(),

@@ -19,6 +19,9 @@ class AgentState:
         self.plan: NodePlan | None = None  # the mesh loop
         self.snapshot: Snapshot = {}  # the mesh loop, and on-demand answers
         self.captured: frozenset[str] = frozenset()  # the mesh loop
+        self.bare: frozenset[str] = (
+            frozenset()
+        )  # pods whose capture table was taken away; the table check, the mesh loop
         self.healthy: frozenset[str] = frozenset()  # the health loop
         self.is_proxy_live = False  # the health loop
         self._listeners: list[Callable[[], None]] = []
