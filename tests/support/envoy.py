@@ -1,6 +1,7 @@
 """A real Envoy for tests: snapshots served over delta ADS or made static, one process with its log at hand."""
 
 import contextlib
+import datetime
 import http.client
 import json
 import queue
@@ -14,6 +15,9 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from envoy.config.bootstrap.v3 import bootstrap_pb2
 from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.core.v3 import address_pb2, base_pb2
@@ -24,12 +28,15 @@ from envoy.extensions.filters.http.router.v3 import router_pb2
 from envoy.extensions.filters.listener.proxy_protocol.v3 import proxy_protocol_pb2
 from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2
 from envoy.extensions.filters.network.set_filter_state.v3 import set_filter_state_pb2
+from envoy.extensions.transport_sockets.tls.v3 import secret_pb2, tls_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf import any_pb2, json_format
 
+from aether.model.secret import Secret
 from aether.render.envoy import names
 from aether.render.envoy.bootstrap import BootstrapSettings, render_bootstrap
 from aether.render.envoy.resource import Resource, encode, pack, resource_of, seconds
+from aether.render.envoy.secrets import render_certificate, render_validation
 from aether.render.envoy.snapshot import Snapshot
 
 HCM = "envoy.filters.network.http_connection_manager"
@@ -42,13 +49,54 @@ def binary() -> str:
 
 
 def static_bootstrap(snapshot: Snapshot, settings: BootstrapSettings) -> bytes:
-    """A binary bootstrap that holds a snapshot's clusters, listeners and route tables by itself."""
+    """A binary bootstrap that holds a snapshot's clusters, endpoints, listeners and tables by itself.
+
+    The named secrets of clusters stand in it as well: a static cluster that asks ADS for them crashes Envoy 1.40.
+    """
     bootstrap = json_format.ParseDict(render_bootstrap(settings), bootstrap_pb2.Bootstrap())
-    for resource in snapshot[names.CLUSTER].values():
-        bootstrap.static_resources.clusters.append(cluster_pb2.Cluster.FromString(resource.body))
-    for resource in snapshot[names.LISTENER].values():
-        bootstrap.static_resources.listeners.append(with_tables(resource, snapshot))
+    static = bootstrap.static_resources
+    static.clusters.extend(_static_cluster(resource, snapshot) for resource in snapshot[names.CLUSTER].values())
+    static.listeners.extend(with_tables(resource, snapshot) for resource in snapshot[names.LISTENER].values())
+    chain, key = self_signed("spiffe://aether.internal/ns/aether-system/sa/agent")
+    for resource in (render_certificate(names.NODE_SECRET, chain, key), render_validation(names.CA_SECRET, chain)):
+        static.secrets.append(secret_pb2.Secret.FromString(resource.body))
     return bytes(bootstrap.SerializeToString())
+
+
+def _static_cluster(resource: Resource, snapshot: Snapshot) -> cluster_pb2.Cluster:
+    cluster = cluster_pb2.Cluster.FromString(resource.body)
+    if cluster.type == cluster_pb2.Cluster.EDS:
+        cluster.type = cluster_pb2.Cluster.STATIC
+        cluster.ClearField("eds_cluster_config")
+        cluster.load_assignment.MergeFromString(snapshot[names.ENDPOINT][cluster.name].body)
+    if cluster.HasField("transport_socket"):
+        context = tls_pb2.UpstreamTlsContext.FromString(cluster.transport_socket.typed_config.value)
+        common = context.common_tls_context
+        for named in common.tls_certificate_sds_secret_configs:
+            named.ClearField("sds_config")
+        common.combined_validation_context.validation_context_sds_secret_config.ClearField("sds_config")
+        cluster.transport_socket.typed_config.value = context.SerializeToString(deterministic=True)
+    return cluster
+
+
+def self_signed(uri: str) -> tuple[bytes, Secret]:
+    """A certificate of its own (PEM) and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    nobody = x509.Name([])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(nobody)
+        .issuer_name(nobody)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))
+        .not_valid_after(datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC))
+        .add_extension(x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri)]), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    encoding = serialization.Encoding.PEM
+    private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return certificate.public_bytes(encoding), Secret(private)
 
 
 def with_tables(resource: Resource, snapshot: Snapshot) -> listener_pb2.Listener:
