@@ -12,7 +12,7 @@ from aether.adapters.objects.store import ObjectStore
 from aether.adapters.pods.launcher import Mount
 from aether.adapters.pods.parts import RunnerSettings
 from aether.errors import AetherError
-from aether.model.kube import ConfigMap, Container, EnvVar, Pod, Volume
+from aether.model.kube import ConfigMap, Container, EnvVar, Pod, Volume, VolumeMount
 from aether.model.kube_parse import parse_config_map
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -155,8 +155,12 @@ class PodFiles:
         Raises:
             MissingConfig: a volume's ConfigMap, or a key of it, is not there.
         """
+        empty = {volume.name for volume in self._pod.spec.volumes if not volume.config_map}
         for container in (*self._pod.spec.init_containers, *self._pod.spec.containers):
             Path(self.staging(container.name)).mkdir(parents=True, exist_ok=True)
+            for mount in container.mounts:
+                if mount.volume in empty:
+                    self._source(mount).mkdir(parents=True, exist_ok=True)
         etc = self.directory / "etc"
         etc.mkdir(exist_ok=True)
         _write(etc / "hosts", _hosts(self._pod, place, self._settings).encode(), 0o644)
@@ -167,6 +171,11 @@ class PodFiles:
             directory.mkdir(parents=True, exist_ok=True)
             if volume.config_map:
                 _fill(directory, _contents(volume, maps), volume.mode)
+            else:
+                directory.chmod(0o777)  # as a kubelet has it: containers may run as any user
+
+    def _source(self, mount: VolumeMount) -> Path:
+        return self.directory / "volumes" / mount.volume / mount.sub_path
 
     def mounts(self, container: Container) -> tuple[Mount, ...]:
         etc = [path for path in (self.directory / "etc" / name for name in ("hosts", "resolv.conf")) if path.exists()]
@@ -175,7 +184,7 @@ class PodFiles:
             *(Mount(source=str(path), target=f"/etc/{path.name}", is_read_only=False) for path in etc),
             *(
                 Mount(
-                    source=str(self.directory / "volumes" / mount.volume / mount.sub_path),
+                    source=str(self._source(mount)),
                     target=mount.path,
                     is_read_only=mount.is_read_only or bool(volumes[mount.volume].config_map),
                 )

@@ -72,12 +72,14 @@ class CannotStart(AetherError):
 class ContainerProcess:
     """A process that `sandbox.py` became, and what it reported before its command ran."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", report: int) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", report: int, *, is_isolated: bool) -> None:
+        self._is_isolated = is_isolated
         self._process = process
         self._report = report
         self._pidfd = os.pidfd_open(process.pid)
         self._ended = asyncio.Event()
         self._code = 0
+        self._group = 0
         self.init = 0
         """The process id of the container's init, once `wait_started` has returned."""
         asyncio.get_running_loop().add_reader(self._pidfd, self._on_end)
@@ -91,6 +93,8 @@ class ContainerProcess:
         data = await _read_all(self._report)
         lines = [msgspec.json.decode(line) for line in data.splitlines()]
         self.init = next((line["pid"] for line in lines if "pid" in line), 0)
+        if not self._is_isolated:
+            self._group = next((line["command"] for line in lines if "command" in line), 0)
         error = next((line["error"] for line in lines if "error" in line), "")
         if error:
             await self.wait()
@@ -107,6 +111,9 @@ class ContainerProcess:
 
     def kill(self) -> None:
         """End everything in the container, or the command and its group, at once."""
+        if self._group and not self.has_ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._group, signal.SIGKILL)
         self._process.send_signal(signal.SIGKILL)
 
     @property
@@ -144,7 +151,8 @@ def _start(what: str, order: ContainerOrder | ExecOrder, *, stdio: tuple[int, in
             start_new_session=True,
         )
     os.close(sink)
-    return ContainerProcess(process, report)
+    is_isolated = not isinstance(order, ContainerOrder) or order.is_isolated
+    return ContainerProcess(process, report, is_isolated=is_isolated)
 
 
 @contextlib.contextmanager

@@ -166,6 +166,7 @@ class PodWorker:
     async def _remove_sandbox(self) -> None:
         uid = self.pod.meta.uid
         self.netns = None
+        self._is_captured = False
         await self._parts.network.remove(uid)
         self._parts.addresses.give_back(uid)
 

@@ -5,6 +5,7 @@ Connections come from the node's network namespace, as a kubelet's do.
 
 import asyncio
 import ipaddress
+import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -66,8 +67,8 @@ def _describe(error: Exception) -> str:
         return "the connection was closed"
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason}"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()
     return str(error)
 
 
@@ -116,7 +117,7 @@ async def _look_http(check: HttpGet, target: Target) -> None:
     try:
         writer.write(_request(check, target))
         head = await reader.readuntil(b"\r\n")
-        status = head.split(b" ", maxsplit=2)[1:2]
+        status = head.split()[1:2]
         if not head.startswith(b"HTTP/1.") or not status or not status[0].isdigit():
             raise _Failed("the answer is not HTTP")
         if not 200 <= int(status[0]) < 400:

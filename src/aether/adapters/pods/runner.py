@@ -120,7 +120,9 @@ class PodRunner:
             del self._workers[uid]
             self._woken.fire()
 
-    async def _say_failed(self, worker: PodWorker, error: Exception) -> None:
+    async def _say_failed(self, worker: PodWorker, error: BaseException) -> None:
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
         status = {"phase": "Failed", "reason": "InternalError", "message": f"{type(error).__name__}: {error}"}
         try:
             await self._parts.store.update_status(worker.key, status, uid=worker.pod.meta.uid)

@@ -96,17 +96,15 @@ def _keep(order: dict[str, Any]) -> NoReturn:
     poll = select.poll()
     poll.register(output, select.POLLIN)
     poll.register(wake, select.POLLIN)
-    while True:
+    while (status := _status_of(init)) is None:
         ready = {fd for fd, _ in poll.poll()}
         if output in ready and _copy(output, log) == 0:
             poll.unregister(output)
         if wake in ready:
             os.read(wake, _CHUNK_BYTES)
-            status = _status_of(init)
-            if status is not None:
-                while _copy(output, log) > 0:
-                    pass
-                os._exit(status)
+    while _copy(output, log) > 0:
+        pass
+    os._exit(status)
 
 
 def _status_of(pid: int) -> int | None:
@@ -163,6 +161,7 @@ def _be_init(order: dict[str, Any], sink: int) -> NoReturn:
         command = os.fork()
         if command == 0:
             _be_command(order, sink)
+        _report(order, command=command)
     except Failed as failure:
         _report(order, error=str(failure))
         os._exit(_CANNOT_START)
@@ -209,6 +208,7 @@ def _exit_code(status: int) -> int:
 
 def _be_command(order: dict[str, Any], sink: int) -> NoReturn:
     try:
+        _die_with_parent()
         os.setsid()
         nothing = os.open("/dev/null", os.O_RDONLY)
         for source, target in ((nothing, 0), (sink, 1), (sink, 2)):
