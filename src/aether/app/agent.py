@@ -51,9 +51,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     state_root: str
 
 
-async def run(options: AgentOptions) -> None:
+async def run(agent: "Agent") -> None:
     """Until SIGTERM. Envoy keeps what it has; another agent takes over from there."""
-    agent = Agent(options, SystemClock())
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -65,16 +64,16 @@ async def run(options: AgentOptions) -> None:
 
 
 class Agent:
-    """Every part of one agent, and who wakes whom."""
+    """Every part of one agent, and who wakes whom. `ads` is the kind of server that Envoy is told everything by."""
 
-    def __init__(self, options: AgentOptions, clock: Clock) -> None:
+    def __init__(self, options: AgentOptions, clock: Clock, *, ads: type[AdsServer] = AdsServer) -> None:
         world = WorldPaths(options.world, runtime=Path(options.runtime_root), state=Path(options.state_root))
         paths = world.node(options.node)
         self._clock = clock
         self._socket = paths.agent_socket
         self.state = AgentState(options.node)
         self.channel = NodeClient(world.node_socket, options.node, clock=clock)
-        self.ads = AdsServer(paths.ads_socket, clock=clock)
+        self.ads = ads(paths.ads_socket, clock=clock)
         self.cold = ColdRequests(self.state, self.ads.publish, file=paths.observed)
         self.capture = NodeCapture(Nft)
         self.routing = NodeRouting(paths.netns)
@@ -166,9 +165,13 @@ class Agent:
             self._report()
 
 
+async def _serve(options: AgentOptions) -> None:
+    await run(Agent(options, SystemClock()))
+
+
 def main() -> None:
     configure_logs()
-    asyncio.run(run(msgspec.json.decode(sys.argv[1], type=AgentOptions)))
+    asyncio.run(_serve(msgspec.json.decode(sys.argv[1], type=AgentOptions)))
 
 
 if __name__ == "__main__":

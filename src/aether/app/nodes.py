@@ -29,11 +29,19 @@ MANAGER = "world"
 """Who writes Node objects."""
 
 
-class Nodes:
-    """Nodes `node-1` to `node-N`. `names` are sorted by number."""
+_PYTHON = (sys.executable, "-P", "-m")
+AGENT = (*_PYTHON, "aether.app.agent")
+"""The agent's command, without its options."""
 
-    def __init__(self, options: WorldOptions, paths: WorldPaths, *, clock: Clock) -> None:
+
+class Nodes:
+    """Nodes `node-1` to `node-N`, each with the agent that the command `agent` starts. `names` are sorted by number."""
+
+    def __init__(
+        self, options: WorldOptions, paths: WorldPaths, *, clock: Clock, agent: tuple[str, ...] = AGENT
+    ) -> None:
         self._options = options
+        self._agent_command = agent
         self._paths = paths
         self._clock = clock
         self._index = {f"node-{number}": number for number in range(1, options.nodes + 1)}
@@ -107,11 +115,8 @@ class Nodes:
             runtime_root=self._options.runtime_root,
             state_root=self._options.state_root,
         )
-        argv = (*_PYTHON, "aether.app.agent", msgspec.json.encode(options).decode())
+        argv = (*self._agent_command, msgspec.json.encode(options).decode())
         return Program(name=f"agent@{node}", argv=argv, netns=str(paths.netns), log_path=paths.agent_log)
-
-
-_PYTHON = (sys.executable, "-P", "-m")
 
 
 def _dns(node: str, paths: NodePaths) -> Program:

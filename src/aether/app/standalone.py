@@ -29,7 +29,7 @@ from aether.adapters.telemetry.logs import configure_logs
 from aether.api.backend import WorldFacts
 from aether.api.exec import ExecServer
 from aether.api.server import world_api
-from aether.app.nodes import Nodes
+from aether.app.nodes import AGENT, Nodes
 from aether.control.loop import Loop
 from aether.control.world.channel import NodeChannels
 from aether.control.world.checks import world_checks
@@ -52,7 +52,7 @@ log = structlog.get_logger()
 class Standalone:
     """The world's parts, and the backend of its API."""
 
-    def __init__(self, options: WorldOptions, clock: Clock) -> None:
+    def __init__(self, options: WorldOptions, clock: Clock, *, agent: tuple[str, ...] = AGENT) -> None:
         self._options = options
         self._clock = clock
         self._stop = asyncio.Event()
@@ -70,7 +70,7 @@ class Standalone:
         self._addresses = addresses
         self.registry = EmbeddedRegistry()
         self.authority = CertificateAuthority.open(self.paths.ca, config.trust_domain, clock=clock)
-        self.nodes = Nodes(options, self.paths, clock=clock)
+        self.nodes = Nodes(options, self.paths, clock=clock, agent=agent)
         self.channels = NodeChannels(
             self.objects, self.registry, self.authority, config=config, sandboxes=self._sandboxes
         )
