@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -137,6 +138,8 @@ def test_a_world_leaves_nothing_however_its_command_ends(ending: signal.Signals,
         up.kill()
         up.stdout.close()
         up.wait()
+        for left in (mesh.paths.runtime, mesh.paths.state):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def host_network() -> str:
