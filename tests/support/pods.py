@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,10 @@ class WatchedContainer:
 
 
 class NoNetwork:
-    """A `PodNetwork` that gives every pod the machine's own network, and remembers what it was asked."""
+    """A `PodNetwork` that gives every pod the machine's own network, and remembers what it was asked.
+
+    `failures` are raised, last first, instead of making a sandbox.
+    """
 
     def __init__(self) -> None:
         self.pods: dict[str, tuple[str, ...]] = {}
@@ -169,27 +173,38 @@ class OneAddress:
 
 
 class PodBench:
-    """A store with one node and a runner of real processes. Pods are captured unless `hold` says otherwise."""
+    """A store with one node and a runner of real processes. Pods are captured while `captured` is set."""
 
-    def __init__(self, folder: Path, clock: Clock, **settings: Any) -> None:
+    def __init__(self, folder: Path, clock: Clock, **parts: Any) -> None:
+        """`parts` replace what the runner is given; without any, pods share this machine's namespaces."""
         self.store = MemoryStore(clock=clock)
         self.network = NoNetwork()
         self.captured = asyncio.Event()
         self.captured.set()
-        self.runner = PodRunner(
-            RunnerParts(
-                store=self.store,
-                clock=clock,
-                network=self.network,
-                addresses=OneAddress(),
-                wait_captured=self._wait_captured,
-                netns_of=lambda _: Path(),
-                socket_in=socket_in,
-                settings=RunnerSettings(directory=folder / "pods", is_isolated=False, **settings),
-            )
-        )
+        defaults = {
+            "store": self.store,
+            "clock": clock,
+            "network": self.network,
+            "addresses": OneAddress(),
+            "wait_captured": self._wait_captured,
+            "netns_of": lambda _: Path(),
+            "socket_in": socket_in,
+            "settings": RunnerSettings(directory=folder / "pods", is_isolated=False),
+        }
+        self.runner = PodRunner(RunnerParts(**{**defaults, **parts}))
 
-    async def load(self) -> None:
+    @asynccontextmanager
+    async def running(self) -> "AsyncIterator[PodBench]":
+        """The bench with its runner at work, and its end."""
+        await self._load()
+        async with asyncio.timeout(2 * PATIENCE_S), asyncio.TaskGroup() as group:
+            task = group.create_task(self.runner.run())
+            try:
+                yield self
+            finally:
+                task.cancel()
+
+    async def _load(self) -> None:
         await self.store.load()
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}, "spec": {}}
         await self.store.apply(node, "test")
@@ -239,6 +254,10 @@ class PodBench:
 
     def condition(self, name: str, kind: str) -> Mapping[str, Any]:
         return next((one for one in self.status(name).get("conditions", ()) if one["type"] == kind), {})
+
+    def log(self, uid: str, container: str = "main") -> str:
+        path = self.runner.log_path(uid, container)
+        return path.read_text() if path.exists() else ""
 
     async def _wait_captured(self, uid: str) -> None:
         await self.captured.wait()

@@ -266,7 +266,7 @@ class _Mounts:
 
     def __init__(self, staging: str) -> None:
         self._staging = staging
-        self._made: set[str] = set()
+        self._own_devices: set[int] = set()
 
     def make(self, order: dict[str, Any]) -> None:
         _mount("none", "/", flags=_MS_REC | _MS_PRIVATE)
@@ -296,9 +296,9 @@ class _Mounts:
         parent = os.path.dirname(target)
         while not os.path.isdir(parent):
             parent = os.path.dirname(parent)
-        if not any(_is_below(parent, made) for made in self._made):
+        if os.stat(parent).st_dev not in self._own_devices:
             self._mimic(parent)
-            self._made.add(parent)
+            self._own_devices.add(os.stat(parent).st_dev)
         try:
             if is_directory:
                 os.makedirs(target, exist_ok=True)
@@ -332,10 +332,6 @@ class _Mounts:
         else:
             os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
         _mount(entry.path, copy, flags=_MS_BIND | _MS_REC)
-
-
-def _is_below(path: str, parent: str) -> bool:
-    return path == parent or path.startswith(parent.rstrip("/") + "/")
 
 
 # A command inside a running container

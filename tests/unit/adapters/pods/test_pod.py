@@ -1,12 +1,11 @@
 """Pods as real processes: the order of things. Clean beginnings and ends of objects: test_runner.py."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-from tests.support.pods import PATIENCE_S, FastClock, PodBench, script, until
+from tests.support.pods import FastClock, PodBench, script, until
 
 from aether.adapters.objects.kinds import KubeObject
 from aether.adapters.objects.store import USER
@@ -14,22 +13,8 @@ from aether.adapters.objects.store import USER
 FOREVER = 'trap "exit 0" TERM; echo up; while :; do sleep 0.02; done'
 
 
-@asynccontextmanager
-async def bench(folder: Path, **settings: Any) -> AsyncIterator[PodBench]:
-    """A running runner, and its end."""
-    one = PodBench(folder, FastClock(), **settings)
-    await one.load()
-    async with asyncio.timeout(2 * PATIENCE_S), asyncio.TaskGroup() as group:
-        task = group.create_task(one.runner.run())
-        try:
-            yield one
-        finally:
-            task.cancel()
-
-
-def log_of(one: PodBench, uid: str, container: str = "main") -> str:
-    path = one.runner.log_path(uid, container)
-    return path.read_text() if path.exists() else ""
+def bench(folder: Path) -> AbstractAsyncContextManager[PodBench]:
+    return PodBench(folder, FastClock()).running()
 
 
 def config_map(**data: str) -> KubeObject:
@@ -73,7 +58,7 @@ async def test_an_init_container_that_fails_for_good_fails_the_pod(tmp_path: Pat
         uid = await one.apply("p", [script("true")], initContainers=[script("exit 3", "first")], restartPolicy="Never")
         await one.until_phase("p", "Failed")
         assert one.status("p")["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
-        assert log_of(one, uid) == ""
+        assert one.log(uid) == ""
 
 
 async def test_a_sidecar_starts_before_and_ends_after_the_others(tmp_path: Path) -> None:
@@ -107,7 +92,7 @@ async def test_arguments_and_variables_are_expanded(tmp_path: Path) -> None:
         container = {"name": "main", "image": "host", "command": ["echo"], "args": ["$(WHO)", "$$(WHO)"], "env": env}
         uid = await one.apply("p", [container], restartPolicy="Never")
         await one.until_phase("p", "Succeeded")
-        assert log_of(one, uid) == "p $(WHO)\n"
+        assert one.log(uid) == "p $(WHO)\n"
 
 
 async def test_a_config_map_that_comes_later_lets_the_pod_go_on(tmp_path: Path) -> None:

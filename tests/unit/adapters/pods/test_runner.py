@@ -1,14 +1,11 @@
 """Which pods run, and when their objects are gone. Real processes of this machine."""
 
-import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.support.pods import PATIENCE_S, FastClock, PodBench, script, until
+from tests.support.pods import FastClock, PodBench, script, until
 
 from aether.adapters.objects.kinds import ObjectKey
 from aether.adapters.objects.store import USER
@@ -19,21 +16,8 @@ FOREVER = 'trap "exit 0" TERM; echo up; while :; do sleep 0.02; done'
 STUBBORN = "trap '' TERM; echo up $$$$; while :; do sleep 0.02; done"
 
 
-@asynccontextmanager
-async def bench(folder: Path, **settings: Any) -> AsyncIterator[PodBench]:
-    one = PodBench(folder, FastClock(), **settings)
-    await one.load()
-    async with asyncio.timeout(2 * PATIENCE_S), asyncio.TaskGroup() as group:
-        task = group.create_task(one.runner.run())
-        try:
-            yield one
-        finally:
-            task.cancel()
-
-
-def log_of(one: PodBench, uid: str) -> str:
-    path = one.runner.log_path(uid, "main")
-    return path.read_text() if path.exists() else ""
+def bench(folder: Path) -> AbstractAsyncContextManager[PodBench]:
+    return PodBench(folder, FastClock()).running()
 
 
 def key(name: str) -> ObjectKey:
@@ -56,7 +40,7 @@ async def test_a_deleted_pod_ends_in_order_and_then_its_object_goes(tmp_path: Pa
         hook = {"preStop": {"exec": {"command": ["sh", "-c", f"echo hook >> {tmp_path}/trace"]}}}
         ends = f'trap "echo term >> {tmp_path}/trace; exit 0" TERM; echo up; while :; do sleep 0.02; done'
         uid = await one.apply("p", [script(ends, lifecycle=hook)])
-        await until(lambda: "up" in log_of(one, uid))
+        await until(lambda: "up" in one.log(uid))
         await one.until_ready("p")
         await one.store.delete(key("p"))
         assert one.pod("p")["metadata"]["deletionGracePeriodSeconds"] == 30
@@ -69,8 +53,8 @@ async def test_a_deleted_pod_ends_in_order_and_then_its_object_goes(tmp_path: Pa
 async def test_a_pod_that_does_not_listen_is_gone_after_its_grace_period(tmp_path: Path) -> None:
     async with bench(tmp_path) as one:
         uid = await one.apply("p", [script(STUBBORN)], terminationGracePeriodSeconds=20)
-        await until(lambda: "up" in log_of(one, uid))
-        pid = int(log_of(one, uid).split()[1])
+        await until(lambda: "up" in one.log(uid))
+        pid = int(one.log(uid).split()[1])
         await one.store.delete(key("p"))
         await one.until_gone("p")
         await until(lambda: not is_alive(pid))
@@ -79,8 +63,8 @@ async def test_a_pod_that_does_not_listen_is_gone_after_its_grace_period(tmp_pat
 async def test_a_pod_deleted_without_grace_is_killed(tmp_path: Path) -> None:
     async with bench(tmp_path) as one:
         uid = await one.apply("p", [script(STUBBORN)], terminationGracePeriodSeconds=3600)
-        await until(lambda: "up" in log_of(one, uid))
-        pid = int(log_of(one, uid).split()[1])
+        await until(lambda: "up" in one.log(uid))
+        pid = int(one.log(uid).split()[1])
         await one.store.delete(key("p"), grace_s=0)
         assert one.store.get(key("p")) is None
         await until(lambda: not Path(f"/proc/{pid}").exists() and not one.network.pods)
@@ -89,7 +73,7 @@ async def test_a_pod_deleted_without_grace_is_killed(tmp_path: Path) -> None:
 async def test_a_second_delete_may_cut_the_grace_period_short(tmp_path: Path) -> None:
     async with bench(tmp_path) as one:
         uid = await one.apply("p", [script(STUBBORN)], terminationGracePeriodSeconds=36000)
-        await until(lambda: "up" in log_of(one, uid))
+        await until(lambda: "up" in one.log(uid))
         await one.store.delete(key("p"))
         await one.store.delete(key("p"), grace_s=1)
         await one.until_gone("p")
@@ -121,7 +105,7 @@ async def test_a_pod_that_has_ended_is_not_run_again(tmp_path: Path) -> None:
         await one.until(lambda: not one.runner.sandboxes())
         await one.apply("q", [script("true")], restartPolicy="Never")
         await one.until_phase("q", "Succeeded")
-        assert log_of(one, uid) == "once\n"
+        assert one.log(uid) == "once\n"
         await one.store.delete(key("p"))
         await until(lambda: not (tmp_path / "pods" / uid).exists())
 
@@ -129,7 +113,7 @@ async def test_a_pod_that_has_ended_is_not_run_again(tmp_path: Path) -> None:
 async def test_a_pod_of_the_same_name_is_another_pod(tmp_path: Path) -> None:
     async with bench(tmp_path) as one:
         first = await one.apply("p", [script(STUBBORN)])
-        await until(lambda: "up" in log_of(one, first))
+        await until(lambda: "up" in one.log(first))
         await one.store.delete(key("p"), grace_s=0)
         second = await one.apply("p", [script(FOREVER)])
         await one.until_ready("p")
@@ -185,8 +169,8 @@ async def test_stop_ends_every_pod_and_keeps_the_objects(tmp_path: Path) -> None
 async def test_a_runner_that_is_cancelled_leaves_no_process_and_no_sandbox(tmp_path: Path) -> None:
     async with bench(tmp_path) as one:
         uid = await one.apply("p", [script(STUBBORN)])
-        await until(lambda: "up" in log_of(one, uid))
-        pid = int(log_of(one, uid).split()[1])
+        await until(lambda: "up" in one.log(uid))
+        pid = int(one.log(uid).split()[1])
     await until(lambda: not is_alive(pid))
     assert not one.network.pods
 
