@@ -5,8 +5,11 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.support.figures import figure, figure_lines
 from tests.support.golden import Golden
 from tests.support.machine import CHECKS, IMPLIED
+
+__all__ = ["figure"]
 
 settings.register_profile("default", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", max_examples=2_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,6 +30,14 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"AETHER_REQUIRE names {', '.join(sorted(unknown))}; known: {', '.join(sorted(CHECKS))}"
         )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [one for kind in ("passed", "failed") for one in terminalreporter.stats.get(kind, [])]
+    if lines := figure_lines(reports):
+        terminalreporter.section("figures")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
