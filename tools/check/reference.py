@@ -13,6 +13,9 @@ METRICS_PAGE = "docs/reference/metrics.md"
 
 _CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _FIRST_ARGUMENT_IS_CODE = re.compile(r"_?(flaw|problem|rejected|diagnostic)", re.IGNORECASE)
+_CODE_KEYWORD = {"Failure": "word"}
+"""Calls that spell their code by another word than `code`."""
+
 _METRIC = re.compile(r"aether_(agent|registrar|controller|api)_[a-z_]+")
 _CODE_ROW = re.compile(r"^\| `([a-z0-9-]+)` \|", re.MULTILINE)
 
@@ -31,7 +34,11 @@ def codes_in(module: ast.Module) -> Iterator[tuple[str, int]]:
             case ast.ClassDef():
                 yield from (found for statement in node.body for found in _class_code(statement))
             case ast.Call(func=function, args=args, keywords=keywords):
-                spelled = [keyword.value for keyword in keywords if keyword.arg == "code"]
+                spelled = [
+                    keyword.value
+                    for keyword in keywords
+                    if keyword.arg == _CODE_KEYWORD.get(_name_of(function), "code")
+                ]
                 if args and _FIRST_ARGUMENT_IS_CODE.fullmatch(_name_of(function)):
                     spelled.append(args[0])
                 yield from (found for value in spelled for found in _literal(value))

@@ -15,6 +15,7 @@ def f(*, code="default-code"):
     _Flaw("flaw-code", "text")
     Diagnostic(code="keyword-code", message="no-code")
     call("no-code", code=variable)
+    Failure(word="failure-word", code="no-code")
 
 class Reason(StrEnum):
     PORT = "a-reason"
@@ -36,7 +37,7 @@ def findings(root: Path, **pages: str) -> list[str]:
 
 ALL_CODES = "".join(
     f"| `{code}` | text |\n"
-    for code in ("class-code", "other-code", "default-code", "flaw-code", "keyword-code", "a-reason")
+    for code in ("class-code", "other-code", "default-code", "flaw-code", "keyword-code", "failure-word", "a-reason")
 )
 
 
@@ -48,6 +49,7 @@ def test_codes_are_found_wherever_they_are_spelled() -> None:
         "default-code",
         "flaw-code",
         "keyword-code",
+        "failure-word",
     }
     assert [reason for reason, _ in reasons_in(module)] == ["a-reason"]
 
@@ -57,6 +59,7 @@ def test_everything_undocumented_is_found(tmp_path: Path) -> None:
         "code 'a-reason'",
         "code 'class-code'",
         "code 'default-code'",
+        "code 'failure-word'",
         "code 'flaw-code'",
         "code 'keyword-code'",
         "code 'other-code'",
