@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from aether.cli.address import parse_pod
 from aether.cli.client import ApiClient, open_world
 from aether.cli.mesh.status import format_ports, format_reasons
 from aether.cli.objects.columns import format_age, pod_state, service_ports
@@ -17,7 +18,10 @@ KubeObject = Mapping[str, Any]
 def run_describe(world: str | None, kind: str, name: str, namespace: str | None) -> None:
     client = open_world(world)
     found_kind = find_kind(client, kind)
-    found = get_object(client, found_kind, Selection.of(kind, name, namespace))
+    if found_kind.name == "Pod":
+        found = client.get("/v1/pod", query=parse_pod(name, namespace).query(), reply=dict[str, Any])
+    else:
+        found = get_object(client, found_kind, Selection.of(kind, name, namespace))
     rows = [*_metadata_rows(found), *_rows(found_kind.name, found, client)]
     width = max(len(title) for title, _ in rows)
     for title, text in rows:

@@ -20,7 +20,7 @@ def test_a_pod_is_described_with_what_the_mesh_makes_of_it(aether: Aether, serve
     served.set_status(key_of(cart), cart["status"])
     refusals = (Refusals("cart.shop:81", "port-not-declared", 2),)
     served.know(views=(CART,), rows=(row("shop/cart"),), reports=(NodeReport(node="node-1", refusals=refusals),))
-    said = aether("describe", "pod", "shop/cart-1")
+    said = aether("describe", "pod", "cart-1")
     rows = said_of(said.out)
     assert rows["Pod"] == "shop/cart-1"
     assert rows["Labels"] == "app=cart"
