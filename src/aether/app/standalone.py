@@ -37,6 +37,7 @@ from aether.control.world.controllers import Controllers, WorldParts
 from aether.control.world.immutable import check_immutable
 from aether.control.world.pod_addresses import PodAddresses
 from aether.control.world.registry import EmbeddedRegistry
+from aether.control.world.roots import LOOK_EVERY_S, RootRotation
 from aether.control.world.service_addresses import ServiceAddresses
 from aether.errors import Diagnostic
 from aether.model.facts import NodeFacts
@@ -94,6 +95,8 @@ class Standalone:
         parts = WorldParts(store=self.objects, registry=self.registry, addresses=addresses, config=config, clock=clock)
         self._controllers = Controllers(parts)
         self._facts = Loop("facts", self.channels.refresh, clock=clock)
+        self._rotation = RootRotation(self.authority, clock=clock, changed=self._facts.wake)
+        self._roots = Loop("roots", self._rotation.step, clock=clock, every_s=LOOK_EVERY_S)
 
     async def run(self) -> None:
         """Until `stop`, or SIGTERM: then everything ends in order."""
@@ -120,6 +123,7 @@ class Standalone:
                     for work in (
                         self._controllers.run(),
                         self._facts.run(),
+                        self._roots.run(),
                         self.nodes.run(),
                         self.runner.run(),
                         executions.run(),
@@ -167,6 +171,11 @@ class Standalone:
         uid = pod["metadata"]["uid"] if pod is not None else ""
         env = {"TERM": request.terminal} if request.terminal else {}
         return await self.runner.execute(uid, request.container, request.command, stdio, env=env)
+
+    def rotate_root(self) -> None:
+        """Begin with a new root now; it takes over in two phases."""
+        self._rotation.ask()
+        self._roots.wake()
 
     def stop(self) -> None:
         self._stop.set()

@@ -16,9 +16,9 @@ log = structlog.get_logger()
 class Loop:
     """Run `step` once at start and then after every `wake`; wakes during a step are one more step.
 
-    `every_s`, if given, also wakes it, and so does a step that returns seconds: after them. A step that raises is
-    logged and tried again, later and later, up to `RETRY_LIMIT_S`; a wake in between does not shorten that wait below
-    `FIRST_RETRY_S`.
+    `every_s`, if given, also wakes it, and so does a step that returns seconds, after them: whichever is first. A step
+    that raises is logged and tried again, later and later, up to `RETRY_LIMIT_S`; a wake in between does not shorten
+    that wait below `FIRST_RETRY_S`.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Loop:
         failures = 0
         again_s: float | None = None
         while True:
-            await self._wait(self._every_s if again_s is None else again_s)
+            await self._wait(min((each for each in (self._every_s, again_s) if each is not None), default=None))
             self._woken.clear()
             try:
                 again_s = await self._step()

@@ -9,6 +9,7 @@ from aether.errors import Diagnostic
 from aether.model.endpoint import EndpointRow
 from aether.model.names import Domains, ServiceId
 from aether.model.ports import PortClass, Transport
+from aether.model.settings import LEAF_LIFETIME_LIMIT_S
 
 
 class MeshConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +21,9 @@ class MeshConfig(msgspec.Struct, frozen=True, kw_only=True):
     pod_cidrs: tuple[str, ...] = ("10.244.0.0/16", "fd00:244::/32")
     dns_addresses: tuple[str, ...] = ("10.96.0.10", "fd96::a")
     ignored_namespaces: tuple[str, ...] = ("kube-system",)
+    leaf_lifetime_s: float = LEAF_LIFETIME_LIMIT_S
+    """Seconds a workload's certificate is valid; renewed at half of it. A day outlasts a night without a control plane,
+    and ends a stolen key's use soon. More than `LEAF_LIFETIME_LIMIT_S` is that."""
 
 
 class ServicePortRecord(msgspec.Struct, frozen=True, order=True):
@@ -76,7 +80,10 @@ class LocalPod(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything an agent is told. Rows and services are sorted."""
+    """Everything an agent is told. Rows and services are sorted.
+
+    `ca_pem` are the roots to trust, the one that signs first: a change of root is a fact like any other.
+    """
 
     node: str
     node_addresses: tuple[str, ...]
@@ -85,6 +92,7 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     services: tuple[ServiceRecord, ...] = ()
     rows: tuple[EndpointRow, ...] = ()
     pods: tuple[LocalPod, ...] = ()
+    ca_pem: bytes = b""
 
 
 class Refusals(msgspec.Struct, frozen=True, order=True):

@@ -15,6 +15,9 @@ WEIGHT_LIMIT = 10_000
 SOCKET_PATH_LIMIT_BYTES = 107
 """A unix socket's path in Linux: sockaddr_un holds 108 bytes with the closing zero (unix(7))."""
 
+LEAF_LIFETIME_LIMIT_S = 24 * 3600.0
+"""The longest life of a workload's certificate; a root rotation lasts as long."""
+
 
 class DemandSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a node keeps because its pods were seen to call it (spec section 9)."""

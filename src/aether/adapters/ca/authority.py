@@ -38,9 +38,9 @@ from aether.adapters.ca.request import RequestRefused, judge_request
 from aether.adapters.clock import Clock
 from aether.errors import AetherError
 from aether.model.identity import WorkloadIdentity
+from aether.model.settings import LEAF_LIFETIME_LIMIT_S
 
-LEAF_LIFETIME_S = 24 * 3600.0
-"""The longest life of a leaf. A root rotation lasts as long."""
+LEAF_LIFETIME_S = LEAF_LIFETIME_LIMIT_S
 FILE_NAME = "authority.pem"
 """In the authority's folder. The signing key and its root; during a rotation also the cross certificate and the old
 root."""
@@ -123,6 +123,14 @@ class CertificateAuthority:
     def is_rotating(self) -> bool:
         return self._roots.old is not None
 
+    @property
+    def finishes_at(self) -> float | None:
+        """From when on (wall clock, seconds) the root rotation may be finished; None if none is under way."""
+        if not self.is_rotating:
+            return None
+        began = life_of(self._roots.signer.certificate).not_before + CLOCK_SKEW_S
+        return began + LEAF_LIFETIME_S + CLOCK_SKEW_S
+
     def bundle_pem(self) -> bytes:
         """The roots to trust, the one that signs first."""
         return certificates_pem(self._roots.trusted)
@@ -169,10 +177,9 @@ class CertificateAuthority:
             RotationRefused: none is under way, or leaves of the old root may still be in use.
             AuthorityUnreadable: the file cannot be written; nothing has changed.
         """
-        if not self.is_rotating:
+        if (finishes_at := self.finishes_at) is None:
             raise RotationRefused("no root rotation is under way")
-        began = life_of(self._roots.signer.certificate).not_before + CLOCK_SKEW_S
-        if (left_s := began + LEAF_LIFETIME_S + CLOCK_SKEW_S - self._clock.wall()) > 0:
+        if (left_s := finishes_at - self._clock.wall()) > 0:
             raise RotationRefused(f"leaves of the old root may be in use for {left_s:.0f} s more")
         self._replace(_Roots(signer=self._roots.signer))
 

@@ -73,14 +73,14 @@ class MeshLoop:
         self._again_s = LOOK_AGAIN_S[0]
 
     async def step(self) -> float | None:
-        """Look at everything, and make it so. Seconds to look again in, when Envoy does not have it all yet."""
+        """Look at everything, and make it so. Seconds to look again in: something is due or missing."""
         state = self._state
         if (facts := state.facts) is None:
             return None
         context = next_context(facts, before=state.context, now_s=self._clock.now())
         plan = plan_node_in(context, observed=frozenset(state.observed))
         await self._capture.widen(plan, facts)
-        secrets = await self._identities.secrets(plan)
+        secrets = await self._identities.secrets(plan, ca_pem=facts.ca_pem)
         await self._retire(context, plan)
         plan = self._publish(context, secrets)
         in_place = await self._capture.settle(plan, facts)
@@ -90,7 +90,7 @@ class MeshLoop:
         state.changed()
         if len(state.captured) == len(facts.pods):
             self._again_s = LOOK_AGAIN_S[0]
-            return None
+            return self._identities.look_again_s()
         again_s, self._again_s = self._again_s, min(self._again_s * 2, LOOK_AGAIN_S[1])
         return again_s
 

@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
+import msgspec
+
 from aether.adapters.latest import Latest
 from aether.adapters.objects.store import ObjectStore
 from aether.adapters.rpc.node import SignReply, SignRequest
@@ -32,7 +34,7 @@ class SigningRefused(AetherError):
 class Signer(Protocol):
     """The certificate authority, as the channel uses it."""
 
-    def sign(self, csr_pem: bytes, identity: WorkloadIdentity) -> bytes:
+    def sign(self, csr_pem: bytes, identity: WorkloadIdentity, *, lifetime_s: float) -> bytes:
         """The chain (PEM). Raises AetherError when it refuses."""
 
     def bundle_pem(self) -> bytes: ...
@@ -66,9 +68,10 @@ class NodeChannels:
 
     async def refresh(self) -> None:
         """Look at store and registry, and tell each agent what is new for it. One step of a level-triggered loop."""
-        sandboxes = self._sandboxes()
+        sandboxes, ca_pem = self._sandboxes(), self._signer.bundle_pem()
         for node, latest in self._facts.items():
-            latest.set(build_facts(self._store, self._registry, node, config=self._config, sandboxes=sandboxes))
+            facts = build_facts(self._store, self._registry, node, config=self._config, sandboxes=sandboxes)
+            latest.set(msgspec.structs.replace(facts, ca_pem=ca_pem))
 
     async def facts(self, node: str) -> AsyncIterator[NodeFacts]:
         if node not in self._facts:
@@ -94,7 +97,8 @@ class NodeChannels:
         identity = WorkloadIdentity(self._config.trust_domain, request.namespace, request.account)
         if not self._may_have(request.node, identity):
             raise SigningRefused(f"{identity} does not run on node {request.node}")
-        return SignReply(chain_pem=self._signer.sign(request.csr_pem, identity), ca_pem=self._signer.bundle_pem())
+        chain_pem = self._signer.sign(request.csr_pem, identity, lifetime_s=self._config.leaf_lifetime_s)
+        return SignReply(chain_pem=chain_pem, ca_pem=self._signer.bundle_pem())
 
     async def wait_captured(self, uid: str) -> None:
         """Until the pod's node has reported its capture table and listeners in place."""

@@ -4,6 +4,7 @@ Owns: how each kind of cluster dials, pools, judges health and fails. Leaves to 
 who they present (`tls`), their endpoints (`endpoints`).
 """
 
+import functools
 from typing import assert_never
 
 from envoy.config.cluster.v3 import circuit_breaker_pb2, cluster_pb2, outlier_detection_pb2
@@ -16,6 +17,7 @@ from envoy.type.v3 import http_pb2, percent_pb2
 from google.protobuf import wrappers_pb2
 
 from aether.model.ports import INBOUND_PORT, Codec, PortClass
+from aether.model.settings import LEAF_LIFETIME_LIMIT_S
 from aether.plan.mesh.node import (
     ClusterPlan,
     InboundPort,
@@ -35,8 +37,9 @@ HOP_CONNECT_S = 2.5
 LAST_HOP_CONNECT_S = 1.0
 PASS_THROUGH_CONNECT_S = 30.0
 """Long, since without the mesh the caller itself would choose; the kernel's own limit is about two minutes."""
-HOP_LIFE_S = 6 * 3600.0
-"""An open connection keeps the certificates it began with: less than what is left of a 24 h leaf (rulings E.2)."""
+HOP_LIFE_SHARE = 1 / 4
+"""Of a leaf's lifetime. An open connection keeps the certificates it began with, and a leaf is renewed when half of its
+life is left (rulings E.2)."""
 LAST_HOP_IDLE_S = 1.0
 """Shorter than any usual keep-alive of an HTTP/1 server, so that no request meets a connection just being closed."""
 PROBE_INTERVAL_S = 0.5
@@ -82,12 +85,14 @@ _RETRY = route_components_pb2.RetryPolicy(
 """Only what no application has seen a byte of."""
 
 
-def mesh_cluster(plan: ClusterPlan) -> cluster_pb2.Cluster:
+def mesh_cluster(plan: ClusterPlan, *, leaf_lifetime_s: float = LEAF_LIFETIME_LIMIT_S) -> cluster_pb2.Cluster:
     """The cluster that answers a name of the plan."""
+    life_s = min(leaf_lifetime_s, LEAF_LIFETIME_LIMIT_S) * HOP_LIFE_SHARE
     match plan:
         case MeshCluster():
             return _hop(
                 plan,
+                life_s,
                 type=cluster_pb2.Cluster.EDS,
                 eds_cluster_config=cluster_pb2.Cluster.EdsClusterConfig(
                     eds_config=ads(fetch_timeout_s=CLUSTER_FETCH_S)
@@ -98,6 +103,7 @@ def mesh_cluster(plan: ClusterPlan) -> cluster_pb2.Cluster:
         case PodDialCluster():
             return _hop(
                 plan,
+                life_s,
                 type=cluster_pb2.Cluster.ORIGINAL_DST,
                 lb_policy=cluster_pb2.Cluster.CLUSTER_PROVIDED,
                 original_dst_lb_config=cluster_pb2.Cluster.OriginalDstLbConfig(
@@ -207,7 +213,7 @@ _PROBE = health_check_pb2.HealthCheck(
 """Without `no_traffic_interval` a cluster nobody calls is probed once a minute."""
 
 
-def _hop(plan: MeshCluster | PodDialCluster, **kind: object) -> cluster_pb2.Cluster:
+def _hop(plan: MeshCluster | PodDialCluster, life_s: float, **kind: object) -> cluster_pb2.Cluster:
     """What every cluster of the mesh hop has: a pinned peer, the caller's identity, no panic routing."""
     cluster = cluster_pb2.Cluster(
         name=plan.name,
@@ -222,7 +228,7 @@ def _hop(plan: MeshCluster | PodDialCluster, **kind: object) -> cluster_pb2.Clus
         **kind,
     )
     if plan.is_http:
-        for key, value in _H2_HOP.items():
+        for key, value in _h2_hop(life_s).items():
             cluster.typed_extension_protocol_options[key].CopyFrom(value)
     return cluster
 
@@ -238,13 +244,17 @@ def _explicit_h2(**options: object) -> http_protocol_options_pb2.HttpProtocolOpt
     )
 
 
-_H2_HOP = _http(
-    common_http_protocol_options=protocol_pb2.HttpProtocolOptions(max_connection_duration=seconds(HOP_LIFE_S)),
-    explicit_http_config=_explicit_h2(
-        connection_keepalive=protocol_pb2.KeepaliveSettings(interval=seconds(30), timeout=seconds(5))
-    ),
-    retry_policy=_RETRY,
-)
+@functools.cache
+def _h2_hop(life_s: float) -> dict[str, object]:
+    return _http(
+        common_http_protocol_options=protocol_pb2.HttpProtocolOptions(max_connection_duration=seconds(life_s)),
+        explicit_http_config=_explicit_h2(
+            connection_keepalive=protocol_pb2.KeepaliveSettings(interval=seconds(30), timeout=seconds(5))
+        ),
+        retry_policy=_RETRY,
+    )
+
+
 _H2_LAST_HOP = _http(explicit_http_config=_explicit_h2())
 _H1_LAST_HOP = _http(
     common_http_protocol_options=protocol_pb2.HttpProtocolOptions(idle_timeout=seconds(LAST_HOP_IDLE_S)),

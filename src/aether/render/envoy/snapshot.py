@@ -50,17 +50,21 @@ class RenderCache:
         self._service_tables = ServiceTables(MeshConfig())
         self._pod_table = PodTable(MeshConfig())
 
+    def begin(self, config: MeshConfig) -> None:
+        """Forget everything, if it was rendered for another configuration."""
+        if self._config != config:
+            self._config, self.clusters = config, {}
+            self._service_tables, self._pod_table = ServiceTables(config), PodTable(config)
+
     def tables(self, plan: NodePlan) -> tuple[Resource, ...]:
-        """The route tables of a plan. Another configuration begins anew."""
-        if self._config != plan.config:
-            self._config = plan.config
-            self._service_tables, self._pod_table = ServiceTables(plan.config), PodTable(plan.config)
+        """The route tables of a plan."""
         return (*self._service_tables.render(plan.directory), self._pod_table.render(plan.dialled_pods))
 
 
 def render_snapshot(plan: NodePlan, *, cache: RenderCache | None = None, access_log: str = "") -> Snapshot:
     """Clusters, load assignments, listeners and routes of a plan. `access_log` is the file to append to, or ""."""
     kept = cache or RenderCache()
+    kept.begin(plan.config)
     pods = _pods(plan, kept, access_log)
     clusters = _clusters(plan, kept)
     kept.pods, kept.clusters = pods, clusters
@@ -84,7 +88,7 @@ def render_snapshot(plan: NodePlan, *, cache: RenderCache | None = None, access_
 
 def render_cluster(cluster: ClusterPlan, config: MeshConfig) -> tuple[Resource, Resource | None]:
     """A cluster and, if it takes its endpoints from EDS, its load assignment. `config` is the mesh's."""
-    body = encode(mesh_cluster(cluster))
+    body = encode(mesh_cluster(cluster, leaf_lifetime_s=config.leaf_lifetime_s))
     assignment = None
     if isinstance(cluster, MeshCluster):
         assignment = resource_of(cluster.name, names.ENDPOINT, encode(load_assignment(cluster.name, cluster.endpoints)))
