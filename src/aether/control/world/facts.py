@@ -1,5 +1,6 @@
 """Store and registry to the facts of one node: what its agent is told."""
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -13,7 +14,36 @@ from aether.model.names import ServiceId
 from aether.model.ports import Transport
 from aether.plan.publish import class_of, is_generated
 
+_PARSED_LIMIT = 2048
+"""Parsed objects that are remembered: facts are built after every change, of which most are about one object."""
+
 _TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+
+
+class _Version:
+    """An object at one revision, of which there is only one: its uid and revision stand for its content."""
+
+    __slots__ = ("_key", "object")
+
+    def __init__(self, object_: KubeObject) -> None:
+        self.object = object_
+        self._key = (object_["metadata"]["uid"], object_["metadata"]["resourceVersion"])
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Version) and self._key == other._key
+
+
+@functools.lru_cache(maxsize=_PARSED_LIMIT)
+def _parse_pod(version: _Version) -> Pod:
+    return parse_pod(version.object)
+
+
+@functools.lru_cache(maxsize=_PARSED_LIMIT)
+def _parse_service(version: _Version) -> Service:
+    return parse_service(version.object)
 
 
 class Rows(Protocol):
@@ -27,7 +57,7 @@ def build_facts(
 ) -> NodeFacts:
     """What `node`'s agent should know now, everything sorted. `sandboxes` are the pods' namespace paths by uid."""
     live = store.get(ObjectKey("Node", "", node))
-    pods = [parse_pod(object_) for object_ in store.list("Pod")[0]]
+    pods = [_parse_pod(_Version(object_)) for object_ in store.list("Pod")[0]]
     return NodeFacts(
         node=node,
         node_addresses=parse_node(live).addresses if live is not None else (),
@@ -58,7 +88,7 @@ def _local(pod: Pod, netns: str) -> LocalPod:
 
 
 def _service(object_: KubeObject, pods: Sequence[Pod]) -> ServiceRecord:
-    service = parse_service(object_)
+    service = _parse_service(_Version(object_))
     generated = is_generated(service)
     return ServiceRecord(
         service=ServiceId(service.meta.namespace, service.meta.name),

@@ -76,6 +76,9 @@ class ServiceAddresses:
         alive = frozenset(live)
         self._retired = {service: None for service in self._given if service not in alive}
 
+    def is_retired(self, namespace: str, name: str) -> bool:
+        return ServiceId(namespace, name) in self._retired
+
     def __call__(self, new: KubeObject, old: KubeObject | None) -> KubeObject:
         """The Service with its addresses (any other object as it is).
 
