@@ -1,7 +1,6 @@
 """A real Envoy for tests: snapshots served over delta ADS or made static, one process with its log at hand."""
 
 import contextlib
-import datetime
 import http.client
 import json
 import queue
@@ -15,9 +14,6 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import grpc
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from envoy.config.bootstrap.v3 import bootstrap_pb2
 from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.core.v3 import address_pb2, base_pb2
@@ -31,8 +27,8 @@ from envoy.extensions.filters.network.set_filter_state.v3 import set_filter_stat
 from envoy.extensions.transport_sockets.tls.v3 import secret_pb2, tls_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf import any_pb2, json_format
+from tests.support.pki import Authority
 
-from aether.model.secret import Secret
 from aether.render.envoy import names
 from aether.render.envoy.bootstrap import BootstrapSettings, render_bootstrap
 from aether.render.envoy.resource import Resource, encode, pack, resource_of, seconds
@@ -57,8 +53,9 @@ def static_bootstrap(snapshot: Snapshot, settings: BootstrapSettings) -> bytes:
     static = bootstrap.static_resources
     static.clusters.extend(_static_cluster(resource, snapshot) for resource in snapshot[names.CLUSTER].values())
     static.listeners.extend(with_tables(resource, snapshot) for resource in snapshot[names.LISTENER].values())
-    chain, key = self_signed("spiffe://aether.internal/ns/aether-system/sa/agent")
-    for resource in (render_certificate(names.NODE_SECRET, chain, key), render_validation(names.CA_SECRET, chain)):
+    authority = Authority()
+    node = render_certificate(names.NODE_SECRET, *authority.issue("spiffe://aether.internal/ns/aether-system/sa/agent"))
+    for resource in (node, render_validation(names.CA_SECRET, authority.root_pem)):
         static.secrets.append(secret_pb2.Secret.FromString(resource.body))
     return bytes(bootstrap.SerializeToString())
 
@@ -77,26 +74,6 @@ def _static_cluster(resource: Resource, snapshot: Snapshot) -> cluster_pb2.Clust
         common.combined_validation_context.validation_context_sds_secret_config.ClearField("sds_config")
         cluster.transport_socket.typed_config.value = context.SerializeToString(deterministic=True)
     return cluster
-
-
-def self_signed(uri: str) -> tuple[bytes, Secret]:
-    """A certificate of its own (PEM) and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    nobody = x509.Name([])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(nobody)
-        .issuer_name(nobody)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))
-        .not_valid_after(datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC))
-        .add_extension(x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri)]), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    encoding = serialization.Encoding.PEM
-    private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return certificate.public_bytes(encoding), Secret(private)
 
 
 def with_tables(resource: Resource, snapshot: Snapshot) -> listener_pb2.Listener:
@@ -124,7 +101,7 @@ def on_loopback(resource: Resource, port: int, *, without: Iterable[str] = ()) -
     """
     listener = listener_pb2.Listener.FromString(resource.body)
     listener.address.socket_address.CopyFrom(_loopback(port))
-    if listener.listener_filters:
+    if listener.transparent.value:
         listener.ClearField("transparent")
         listener.listener_filters[0].name = "envoy.filters.listener.proxy_protocol"
         listener.listener_filters[0].typed_config.CopyFrom(pack(proxy_protocol_pb2.ProxyProtocol()))
@@ -134,6 +111,39 @@ def on_loopback(resource: Resource, port: int, *, without: Iterable[str] = ()) -
                 _forget(each.typed_config, frozenset(without))
     listener.name = f"{listener.name}-{port}"
     return resource_of(listener.name, names.LISTENER, encode(listener))
+
+
+def at_address(resource: Resource, address: str) -> Resource:
+    """An inbound listener moved out of its namespace to one address, its port kept."""
+    listener = listener_pb2.Listener.FromString(resource.body)
+    place = listener.address.socket_address
+    place.CopyFrom(address_pb2.SocketAddress(address=address, port_value=place.port_value))
+    return resource_of(resource.name, names.LISTENER, encode(listener))
+
+
+def without_namespace(resource: Resource) -> Resource:
+    """A last hop that stays where Envoy is."""
+    cluster = cluster_pb2.Cluster.FromString(resource.body)
+    cluster.ClearField("upstream_bind_config")
+    return resource_of(resource.name, names.CLUSTER, encode(cluster))
+
+
+def with_factory(resource: Resource, key: str, factory: str) -> Resource:
+    """A listener whose filter state `key` is made by another factory."""
+    listener = listener_pb2.Listener.FromString(resource.body)
+    for chain in listener.filter_chains:
+        for each in chain.filters:
+            if each.name == "envoy.filters.network.set_filter_state":
+                _set_factory(each.typed_config, key, factory)
+    return resource_of(resource.name, names.LISTENER, encode(listener))
+
+
+def _set_factory(packed: any_pb2.Any, key: str, factory: str) -> None:
+    config = set_filter_state_pb2.Config.FromString(packed.value)
+    for value in config.on_new_connection:
+        if value.object_key == key:
+            value.factory_key = factory
+    packed.value = config.SerializeToString(deterministic=True)
 
 
 def _loopback(port: int) -> address_pb2.SocketAddress:
@@ -258,6 +268,11 @@ class AdsServer:
                 for type_url in _ORDER:
                     stream.push(type_url, by_type.get(type_url, []))
 
+    def held(self, type_url: str) -> list[Resource]:
+        """What is answered now."""
+        with self._lock:
+            return list(self._resources.get(type_url, {}).values())
+
     def stop(self) -> None:
         self._server.stop(grace=None).wait()
 
@@ -341,7 +356,8 @@ class EnvoyProcess:
         self._log = folder / "envoy.log"
         path = folder / "bootstrap.json"
         path.write_text(json.dumps(bootstrap))
-        command = [*prefix, binary(), "-c", str(path), "--concurrency", "2", "--disable-hot-restart", "-l", "warning"]
+        command = [*prefix, binary(), "-c", str(path), "--concurrency", "2", "--disable-hot-restart"]
+        command += ["--file-flush-interval-msec", "50", "-l", "warning"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 

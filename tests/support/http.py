@@ -18,13 +18,13 @@ class HttpConnection:
 
     def __init__(self, port: int, *, dialled: tuple[str, int] | None = None) -> None:
         self._port = port
-        self._prologue = b"" if dialled is None else _proxy_header(*dialled)
+        self._prologue = b"" if dialled is None else proxy_header(*dialled)
         self._socket: socket.socket | None = None
         self._rest = b""
 
-    def get(self, host: str, *, headers: str = "") -> Answer:
+    def get(self, host: str, *, path: str = "/path", headers: str = "") -> Answer:
         """`headers` are whole lines."""
-        self._open().sendall(f"GET /path HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n".encode("latin-1"))
+        self._open().sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n".encode("latin-1"))
         head = self._until(b"\r\n\r\n").decode("latin-1").split("\r\n")
         fields = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:])}
         body = self._exactly(int(fields.get("content-length", "0")))
@@ -62,7 +62,7 @@ class HttpConnection:
         self._rest += data
 
 
-def _proxy_header(address: str, port: int) -> bytes:
+def proxy_header(address: str, port: int) -> bytes:
     """Version 1 (the PROXY protocol, section 2.1): the destination is what was dialled."""
     family, source = ("TCP6", "::1") if ":" in address else ("TCP4", "127.0.0.1")
     return f"PROXY {family} {source} {address} 40000 {port}\r\n".encode()
