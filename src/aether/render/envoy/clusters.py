@@ -43,6 +43,9 @@ life is left (rulings E.2)."""
 LAST_HOP_IDLE_S = 1.0
 """Shorter than any usual keep-alive of an HTTP/1 server, so that no request meets a connection just being closed."""
 PROBE_INTERVAL_S = 0.5
+PROBE_TIMEOUT_S = 1.0
+PROBE_FAILURES = 3
+"""In a row, before an inbound counts as closed: on a busy machine a handshake can take a second."""
 PASS_MARK = 2
 """SO_MARK of pass-through connections: the pod's capture table leaves them alone."""
 
@@ -186,7 +189,7 @@ def probe_cluster(pod: PodPlan) -> cluster_pb2.Cluster:
         name=name,
         alt_stat_name=names.probe_stat_key(pod.uid),
         type=cluster_pb2.Cluster.STATIC,
-        connect_timeout=seconds(PROBE_INTERVAL_S),
+        connect_timeout=seconds(PROBE_TIMEOUT_S),
         common_lb_config=_NO_PANIC,
         load_assignment=_single(name, address),
         health_checks=[_PROBE],
@@ -199,11 +202,11 @@ def probe_cluster(pod: PodPlan) -> cluster_pb2.Cluster:
 
 
 _PROBE = health_check_pb2.HealthCheck(
-    timeout=seconds(PROBE_INTERVAL_S),
+    timeout=seconds(PROBE_TIMEOUT_S),
     interval=seconds(PROBE_INTERVAL_S),
     no_traffic_interval=seconds(PROBE_INTERVAL_S),
     no_traffic_healthy_interval=seconds(PROBE_INTERVAL_S),
-    unhealthy_threshold=wrappers_pb2.UInt32Value(value=1),
+    unhealthy_threshold=wrappers_pb2.UInt32Value(value=PROBE_FAILURES),
     healthy_threshold=wrappers_pb2.UInt32Value(value=1),
     reuse_connection=wrappers_pb2.BoolValue(value=False),
     http_health_check=health_check_pb2.HealthCheck.HttpHealthCheck(
