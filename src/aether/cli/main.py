@@ -78,11 +78,15 @@ def up(
 
 
 @app.command()
-def down(*, world: World = None) -> None:
+def down(
+    *,
+    forget: Annotated[bool, typer.Option("--forget", help="Forget what was applied, too.")] = False,
+    world: World = None,
+) -> None:
     """End a world: its pods, its proxies, its namespaces. What was applied is kept for the next `up`."""
     from aether.cli.world.down import run_down
 
-    run_down(world)
+    run_down(world, is_forgotten=forget)
 
 
 @app.command()
