@@ -82,17 +82,18 @@ class Readiness:
 def next_commands(status: WorldStatus, *, world: str) -> Sequence[str]:
     """Three commands worth trying, with names that exist here."""
     option = "" if world == "default" else f" --world {world}"
-    target = next((service for service in status.services if service.healthy and _http_port(service)), None)
-    if target is None:
+    candidates = [service for service in status.services if service.healthy and _http_port(service)]
+    if not candidates:
         return (f"aether status{option}", f"aether check{option}", f"aether apply -f DIR{option}")
+    target = max(candidates, key=lambda service: service.healthy)
     port = _http_port(target)
-    callers = [service for service in status.services if service.healthy and service != target] or [target]
-    caller = f"{callers[0].namespace}/{callers[0].name}"
+    others = [each for each in candidates if each != target]
+    caller = min(others or [target], key=lambda each: each.namespace != target.namespace)
     url = f"http://{target.name}.{target.namespace}:{port}/"
     return (
         f"aether status{option}",
-        f"aether explain{option} {caller} {url}",
-        f"aether exec{option} {caller} -- curl -s {url}",
+        f"aether explain{option} {caller.namespace}/{caller.name} {url}",
+        f"aether exec{option} {caller.namespace}/{caller.name} -- curl -s {url}",
     )
 
 
