@@ -280,6 +280,7 @@ def test_a_grpc_client_is_refused_in_its_own_words(mesh: Mesh) -> None:
     assert str(call.details()).startswith("cart.shop serves ")
     metadata = {**dict(call.initial_metadata() or ()), **dict(call.trailing_metadata() or ())}
     assert metadata[names.ERROR_HEADER] == "port-required"
+    mesh.envoy.wait(lambda: "port-required" in [each.get("error") for each in mesh.lines()], "the line of the refusal")
 
 
 def test_readiness_is_true_only_while_the_inbound_accepts_the_node(mesh: Mesh) -> None:

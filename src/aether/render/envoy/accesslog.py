@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from envoy.config.accesslog.v3 import accesslog_pb2
 from envoy.config.core.v3 import base_pb2, substitution_format_string_pb2
+from envoy.config.route.v3 import route_components_pb2
 from envoy.extensions.access_loggers.file.v3 import file_pb2
 from envoy.extensions.access_loggers.filters.cel.v3 import cel_pb2
+from envoy.type.matcher.v3 import string_pb2
 from google.protobuf import struct_pb2
 
 from aether.render.envoy import names
@@ -86,7 +88,11 @@ def http_log(journal: Journal) -> list[accesslog_pb2.AccessLog]:
     """Requests that were answered with 400 or more, refused, or cut."""
     condition = accesslog_pb2.AccessLogFilter(
         or_filter=accesslog_pb2.OrFilter(
-            filters=[has_status(accesslog_pb2.ComparisonFilter.GE, 400), has_flag(_CUT), holds(_IS_REFUSED)]
+            filters=[
+                has_status(accesslog_pb2.ComparisonFilter.GE, 400),
+                has_flag(_CUT),
+                _both(_IS_GRPC, holds(_IS_REFUSED)),
+            ]
         )
     )
     fields = {
@@ -107,7 +113,14 @@ def tcp_log(journal: Journal) -> list[accesslog_pb2.AccessLog]:
 _CUT = ("UC", "UR", "UT", "LR", "SI", "DPE")
 """Flags of a response that was begun and not finished, whatever its status."""
 _IS_REFUSED = f"'{names.ERROR_HEADER}' in response.headers"
-"""A refused gRPC call has HTTP status 200."""
+_IS_GRPC = accesslog_pb2.AccessLogFilter(
+    header_filter=accesslog_pb2.HeaderFilter(
+        header=route_components_pb2.HeaderMatcher(
+            name="content-type", string_match=string_pb2.StringMatcher(prefix="application/grpc")
+        )
+    )
+)
+"""A refused gRPC call has HTTP status 200. No other request pays for the expression."""
 
 _COMMON: Mapping[str, str] = {
     "time": "%START_TIME%",
@@ -141,11 +154,11 @@ def _log(
 def failed(failure: Failure) -> accesslog_pb2.AccessLogFilter:
     """The condition of one failure."""
     flagged = has_flag(failure.flags)
-    if not failure.expression:
-        return flagged
-    return accesslog_pb2.AccessLogFilter(
-        and_filter=accesslog_pb2.AndFilter(filters=[flagged, holds(failure.expression)])
-    )
+    return _both(flagged, holds(failure.expression)) if failure.expression else flagged
+
+
+def _both(one: accesslog_pb2.AccessLogFilter, other: accesslog_pb2.AccessLogFilter) -> accesslog_pb2.AccessLogFilter:
+    return accesslog_pb2.AccessLogFilter(and_filter=accesslog_pb2.AndFilter(filters=[one, other]))
 
 
 def has_flag(flags: Iterable[str]) -> accesslog_pb2.AccessLogFilter:

@@ -75,7 +75,9 @@ def test_answers_of_400_and_more_refusals_and_cut_responses_are_logged() -> None
     status, flags, refused = log.filter.or_filter.filters
     assert status == has_status(accesslog_pb2.ComparisonFilter.GE, 400)
     assert "UC" in flags.response_flag_filter.flags
-    assert refused == holds("'x-aether-error' in response.headers")
+    is_grpc, carries_a_word = refused.and_filter.filters
+    assert is_grpc.header_filter.header.string_match.prefix == "application/grpc"
+    assert carries_a_word == holds("'x-aether-error' in response.headers")
 
 
 def test_a_raw_connection_that_fails_is_logged_with_its_word() -> None:
