@@ -72,6 +72,11 @@ def test_volumes() -> None:
     )
 
 
+def test_a_mount_names_a_volume_of_the_pod() -> None:
+    main = {**MAIN, "volumeMounts": [{"name": "e", "mountPath": "/e"}]}
+    assert good(volumes=[{"name": "e", "emptyDir": {}}], containers=[main]).containers[0].mounts[0].volume == "e"
+
+
 def test_who_the_pod_runs_as_holds_for_containers_that_do_not_say() -> None:
     other = {**MAIN, "name": "other", "securityContext": {"runAsUser": 9}}
     spec = good(securityContext={"runAsUser": 7}, containers=[MAIN, other])

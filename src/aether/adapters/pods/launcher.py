@@ -101,8 +101,12 @@ class ContainerProcess:
             raise CannotStart(error)
 
     async def wait(self) -> int:
-        """The exit status of the command; 128 + n if signal n ended it."""
-        await self._ended.wait()
+        """The exit status of the command; 128 + n if signal n ended it. Cancelling kills it."""
+        try:
+            await self._ended.wait()
+        except asyncio.CancelledError:
+            self.kill()
+            raise
         return self._code
 
     def signal(self, number: int) -> None:

@@ -65,9 +65,8 @@ def main(descriptor: int) -> NoReturn:
         if order["what"] == "exec":
             _execute(order)
         _keep(order)
-    except Failed as failure:
-        _report(order, error=str(failure))
-        os._exit(_CANNOT_START)
+    except (Failed, OSError) as error:
+        _give_up(order, error)
 
 
 # The keeper
@@ -77,6 +76,7 @@ def _keep(order: dict[str, Any]) -> NoReturn:
     _enter(order["netns"], _CLONE_NEWNET)
     if order["is_isolated"]:
         _check(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID | _CLONE_NEWUTS), "make the container's namespaces")
+    log = _Log(order["log"], order["log_limit_bytes"])
     output, sink = os.pipe()
     signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     init = os.fork()
@@ -92,7 +92,6 @@ def _keep(order: dict[str, Any]) -> NoReturn:
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     _pass_signals_to(init)
-    log = _Log(order["log"], order["log_limit_bytes"])
     poll = select.poll()
     poll.register(output, select.POLLIN)
     poll.register(wake, select.POLLIN)
@@ -162,12 +161,8 @@ def _be_init(order: dict[str, Any], sink: int) -> NoReturn:
         if command == 0:
             _be_command(order, sink)
         _report(order, command=command)
-    except Failed as failure:
-        _report(order, error=str(failure))
-        os._exit(_CANNOT_START)
-    except OSError as error:
-        _report(order, error=f"start the container: {error}")
-        os._exit(_CANNOT_START)
+    except (Failed, OSError) as error:
+        _give_up(order, error)
     os.close(sink)
     os.close(order["report"])
     _pass_signals_to(command)
@@ -175,25 +170,23 @@ def _be_init(order: dict[str, Any], sink: int) -> NoReturn:
         ended, status = os.wait()
         if ended == command:
             if not order["is_isolated"]:
-                _kill_group(command)
+                _send(-command, signal.SIGKILL)
             os._exit(_exit_code(status))
 
 
 def _pass_signals_to(pid: int) -> None:
     def forward(number: int, _: FrameType | None) -> None:
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            return
+        _send(pid, number)
 
     for number in _FORWARDED:
         signal.signal(number, forward)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
 
 
-def _kill_group(leader: int) -> None:
+def _send(target: int, number: int) -> None:
+    """To a process, or to the group -`target`; nothing if it is gone."""
     try:
-        os.killpg(leader, signal.SIGKILL)
+        os.kill(target, number)
     except ProcessLookupError:
         return
 
@@ -206,19 +199,18 @@ def _exit_code(status: int) -> int:
 # The command
 
 
-def _be_command(order: dict[str, Any], sink: int) -> NoReturn:
+def _be_command(order: dict[str, Any], sink: int | None) -> NoReturn:
+    """Become the command, its output going to `sink`; without one, the descriptors are as the caller gave them."""
     try:
         _die_with_parent()
         os.setsid()
-        nothing = os.open("/dev/null", os.O_RDONLY)
-        for source, target in ((nothing, 0), (sink, 1), (sink, 2)):
-            os.dup2(source, target)
+        if sink is not None:
+            nothing = os.open("/dev/null", os.O_RDONLY)
+            for source, target in ((nothing, 0), (sink, 1), (sink, 2)):
+                os.dup2(source, target)
         _become(order)
-    except Failed as failure:
-        _report(order, error=str(failure))
-    except OSError as error:
-        _report(order, error=f"start the command: {error}")
-    os._exit(_CANNOT_START)
+    except (Failed, OSError) as error:
+        _give_up(order, error)
 
 
 def _become(order: dict[str, Any]) -> NoReturn:
@@ -237,10 +229,8 @@ def _become(order: dict[str, Any]) -> NoReturn:
         os.execvpe(name, order["argv"], order["env"])
     except FileNotFoundError:
         raise Failed(f'exec: "{name}": not found') from None
-    except (NotADirectoryError, PermissionError) as error:
-        raise Failed(f'exec: "{name}": {_lower(error)}') from None
     except OSError as error:
-        raise Failed(f'exec: "{name}": {_lower(error)}') from error
+        raise Failed(f'exec: "{name}": {str(error.strerror).lower()}') from error
 
 
 def _switch_user(run_as: list[int] | None) -> None:
@@ -346,7 +336,7 @@ def _execute(order: dict[str, Any]) -> NoReturn:
     except OSError as error:
         raise Failed(f"the container has ended: {error.strerror}") from error
     if command == 0:
-        _be_executed(order)
+        _be_command(order, None)
     os.close(order["report"])
     _pass_signals_to(command)
     os._exit(_exit_code(os.waitpid(command, 0)[1]))
@@ -364,18 +354,6 @@ def _join(init: int) -> None:
 
 
 _JOINED = (("net", _CLONE_NEWNET), ("uts", _CLONE_NEWUTS), ("pid", _CLONE_NEWPID), ("mnt", _CLONE_NEWNS))
-
-
-def _be_executed(order: dict[str, Any]) -> NoReturn:
-    try:
-        os.setsid()
-        _die_with_parent()
-        _become(order)
-    except Failed as failure:
-        _report(order, error=str(failure))
-    except OSError as error:
-        _report(order, error=f"start the command: {error}")
-    os._exit(_CANNOT_START)
 
 
 # The kernel
@@ -406,8 +384,9 @@ def _die_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
 
 
-def _lower(error: OSError) -> str:
-    return str(error.strerror).lower()
+def _give_up(order: dict[str, Any], error: Exception) -> NoReturn:
+    _report(order, error=f"start the container: {error}" if isinstance(error, OSError) else str(error))
+    os._exit(_CANNOT_START)
 
 
 def _report(order: dict[str, Any], **fields: object) -> None:

@@ -78,6 +78,11 @@ async def test_why_a_command_cannot_start_is_said(
     assert str(caught.value) == expected
 
 
+async def test_a_log_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    with pytest.raises(CannotStart, match="no/such/place/log"):
+        await run(shell(tmp_path, "true", log="/no/such/place/log"))
+
+
 @pytest.mark.parametrize(("script", "code"), [("kill -9 $$", 137), ("kill -15 $$", 143), ("exit 255", 255)])
 async def test_a_signal_is_128_and_its_number(tmp_path: Path, script: str, code: int) -> None:
     assert await run(shell(tmp_path, script)) == code
