@@ -1,6 +1,6 @@
+import os
 import subprocess
 import sys
-import time
 
 import pytest
 from tests.unit.cli.conftest import Aether
@@ -30,11 +30,14 @@ def test_help_loads_nothing_that_it_does_not_need() -> None:
     assert not {"aiohttp", "asyncio", "rich.table", "yaml", "google.protobuf", "grpc"} & set(loaded)
 
 
-def test_help_answers_at_once() -> None:
-    """The target is 0.4 s; the best of three, so that a busy machine does not decide."""
-    took_s = []
-    for _ in range(3):
-        began = time.monotonic()
-        subprocess.run((sys.executable, "-m", "aether.cli.main", "--help"), capture_output=True, check=True)
-        took_s.append(time.monotonic() - began)
-    assert min(took_s) < 0.8
+def test_help_costs_little() -> None:
+    """The target is 0.4 s on an idle machine. Processor time is measured, so that a busy one does not decide."""
+    child = os.posix_spawn(
+        sys.executable,
+        (sys.executable, "-m", "aether.cli.main", "--help"),
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
+    )
+    _, status, usage = os.wait4(child, 0)
+    assert status == 0
+    assert usage.ru_utime + usage.ru_stime < 0.6
