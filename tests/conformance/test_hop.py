@@ -235,6 +235,19 @@ def test_a_peer_with_another_identity_is_not_spoken_to(mesh: Mesh) -> None:
     mesh.envoy.wait(lambda: ask().status == 200, "the right peer")
 
 
+def test_a_caller_with_an_expired_certificate_is_told_that_it_is_a_matter_of_identity(mesh: Mesh) -> None:
+    pod = next(each for each in mesh.plan.pods if each.pod == "blog-web")
+
+    def ask() -> str | None:
+        answer = mesh.get("cart.shop", dialled=(CART_VIP, mesh.ports.dead), listener=mesh.ports.blog)
+        return answer.headers.get(names.ERROR_HEADER)
+
+    mesh.ads.put([render_certificate(pod.outbound_secret, *mesh.authority.issue(str(pod.identity), is_expired=True))])
+    mesh.envoy.wait(lambda: ask() == "upstream-identity", "the refusal")
+    mesh.ads.put([render_certificate(pod.outbound_secret, *mesh.authority.issue(str(pod.identity)))])
+    mesh.envoy.wait(lambda: ask() == "upstream-refused", "the application's own refusal")
+
+
 @pytest.mark.parametrize("status", [200, 421, 500, 503])
 def test_an_applications_own_status_is_passed_on_without_a_word_of_the_mesh(mesh: Mesh, status: int) -> None:
     answer = mesh.get("cart.shop", dialled=(CART_VIP, mesh.ports.http), path=f"/status/{status}")

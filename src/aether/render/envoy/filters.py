@@ -22,7 +22,7 @@ from google.protobuf import wrappers_pb2
 
 from aether.plan.mesh.addressing import NAME_LIMIT_BYTES
 from aether.render.envoy import names
-from aether.render.envoy.accesslog import HTTP_FAILURES, Failure, failed, has_status
+from aether.render.envoy.accesslog import HTTP_FAILURES, LAST_HOP_FAILURES, Failure, failed, has_status
 from aether.render.envoy.resource import ads, extension, pack, seconds
 
 ON_DEMAND_S = 1.0
@@ -53,6 +53,7 @@ def http_proxy(
 ) -> listener_components_pb2.Filter:
     """The source's HTTP connection manager, on a route table of the node."""
     manager = _manager(stat_prefix, log)
+    manager.local_reply_config.mappers.extend([_refusal_text(), *map(_failure_text, HTTP_FAILURES)])
     manager.codec_type = http_connection_manager_pb2.HttpConnectionManager.AUTO
     manager.rds.route_config_name = table
     manager.rds.config_source.CopyFrom(ads(fetch_timeout_s=0))
@@ -60,7 +61,6 @@ def http_proxy(
     manager.http_protocol_options.accept_http_10 = True
     manager.http_protocol_options.default_host_for_http_10 = "host.invalid"  # RFC 6761, section 6.4: never a name
     manager.http_filters.extend([_ON_DEMAND, _ROUTER])
-    manager.local_reply_config.mappers.insert(0, _refusal_text())
     return _http_filter(manager)
 
 
@@ -69,6 +69,7 @@ def http_inbound(
 ) -> listener_components_pb2.Filter:
     """The destination's HTTP connection manager: h2 only, the peer's identity in `x-forwarded-client-cert`."""
     manager = _manager(stat_prefix, log)
+    manager.local_reply_config.mappers.extend(map(_failure_text, LAST_HOP_FAILURES))
     manager.codec_type = http_connection_manager_pb2.HttpConnectionManager.HTTP2
     manager.route_config.CopyFrom(routes)
     manager.forward_client_cert_details = http_connection_manager_pb2.HttpConnectionManager.SANITIZE_SET
@@ -127,9 +128,6 @@ def _manager(
         http_protocol_options=protocol_pb2.Http1ProtocolOptions(enable_trailers=True),
         http2_protocol_options=protocol_pb2.Http2ProtocolOptions(allow_connect=True),
         upgrade_configs=[manager_type.UpgradeConfig(upgrade_type="websocket")],
-        local_reply_config=http_connection_manager_pb2.LocalReplyConfig(
-            mappers=[_failure_text(failure) for failure in HTTP_FAILURES]
-        ),
     )
 
 

@@ -13,7 +13,7 @@ from envoy.extensions.http.early_header_mutation.header_mutation.v3 import heade
 from tests.support.envoy_plans import unpack
 
 from aether.render.envoy import names
-from aether.render.envoy.accesslog import HTTP_FAILURES
+from aether.render.envoy.accesslog import HTTP_FAILURES, LAST_HOP_FAILURES
 from aether.render.envoy.filters import Carried, carry, http_inbound, http_proxy, tcp_forward, tcp_inbound
 
 Manager = http_connection_manager_pb2.HttpConnectionManager
@@ -76,7 +76,9 @@ def test_a_refusal_begins_with_the_name_and_every_failure_has_its_word() -> None
 
 
 def test_the_destination_says_its_own_failures_too_and_refuses_nothing() -> None:
-    assert len(inbound().local_reply_config.mappers) == len(HTTP_FAILURES)
+    words = [mapper.headers_to_add[0].header.value for mapper in inbound().local_reply_config.mappers]
+    assert words == [failure.word for failure in LAST_HOP_FAILURES]
+    assert "upstream-identity" not in words
 
 
 def test_the_destination_tells_the_application_who_called_and_nobody_can_forge_it() -> None:
