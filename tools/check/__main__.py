@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tools.check.commands import check_commands, write_page
 from tools.check.fragments import check_fragments
+from tools.check.links import check_links
 from tools.check.mirror import check_mirror
 from tools.check.pins import check_pins
 from tools.check.reference import check_reference
@@ -21,6 +22,7 @@ CHECKS: tuple[Callable[[Tree], Iterable[Finding]], ...] = (
     check_words,
     check_pins,
     check_fragments,
+    check_links,
 )
 
 
