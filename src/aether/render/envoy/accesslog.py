@@ -25,7 +25,7 @@ _IS_IDENTITY = (
 )
 """The handshake failed, or there was no certificate to begin it with."""
 _IS_ENDED_AT_ONCE = "upstream.tls_version == 'TLSv1.3' && upstream.cx_pool_ready_duration > duration('300us')"
-"""The peer ended a connection that was made for this request. In TLS 1.3 a caller may speak before its peer has seen the
+"""The peer ended a connection made for this request. In TLS 1.3 a caller may speak before its peer has seen the
 certificate, so this is how a refused caller hears of it. A connection from the pool is ready in 10 to 20 us; a new one
 takes two handshakes, 700 us and more."""
 
