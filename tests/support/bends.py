@@ -15,7 +15,7 @@ from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 from google.protobuf.message import Message
 
 from aether.render.envoy.filters import HASHABLE, PLAIN
-from aether.render.envoy.names import CLUSTER, IDENTITY_KEY, LISTENER, ROUTE, SECRET
+from aether.render.envoy.names import CLUSTER, IDENTITY_KEY, LISTENER, NETNS_KEY, ROUTE, SECRET
 from aether.render.envoy.resource import Resource, encode, pack, resource_of, seconds
 
 Snapshot = Mapping[str, Mapping[str, Resource]]
@@ -29,14 +29,17 @@ def bend(snapshot: Snapshot, orders: Iterable[tuple[str, ...]]) -> Snapshot:
 
 
 def _plain_identity(snapshot: Snapshot) -> Snapshot:
-    """The caller's identity is carried in a form that is not part of a connection pool's key."""
+    """The caller's identity is carried in a form that is not part of a connection pool's key.
+
+    Its network namespace too: that is another key, and would part the pools of two pods all the same.
+    """
 
     def change(filter_: Any) -> None:
         if filter_.name != "envoy.filters.network.set_filter_state":
             return
         config = set_filter_state_pb2.Config.FromString(filter_.typed_config.value)
         for value in config.on_new_connection:
-            if value.object_key == IDENTITY_KEY:
+            if value.object_key in {IDENTITY_KEY, NETNS_KEY}:
                 assert value.factory_key == HASHABLE
                 value.factory_key = PLAIN
         filter_.typed_config.CopyFrom(pack(config))

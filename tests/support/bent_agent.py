@@ -42,12 +42,14 @@ class BentAdsServer(AdsServer):
         super().publish(self._bent)
 
     async def obey(self) -> None:
-        """Publish by the newest orders, and say so once Envoy has taken or refused each resource."""
-        serial = self._orders().serial
+        """Publish by the newest orders, and say so once Envoy has taken or refused each resource that they change."""
+        serial, before = self._orders().serial, self._bent
         if self._straight is not None:
             self.publish(self._straight)
         for type_url, resources in self._bent.items():
-            await self.wait_acked(type_url, frozenset(resources), ANSWER_LIMIT_S)
+            known = before.get(type_url, {})
+            changed = frozenset(name for name, resource in resources.items() if known.get(name) != resource)
+            await self.wait_acked(type_url, changed, ANSWER_LIMIT_S)
         (self._folder / "bends.done").write_text(str(serial))
 
     def _orders(self) -> Orders:

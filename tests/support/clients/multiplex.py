@@ -114,9 +114,19 @@ async def kept_alive(tally: Tally, host: str, port: int, streams: int) -> None:
     while (authority := tally.next_authority()) is not None:
         writer.write(f"GET / HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode())
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        length = int(re.findall(r"content-length: (\d+)", head)[0])
-        tally.answered(authority, int(head.split(" ")[1]), await reader.readexactly(length))
+        tally.answered(authority, int(head.split(" ")[1]), await _body(reader, head))
     writer.close()
+
+
+async def _body(reader: asyncio.StreamReader, head: str) -> bytes:
+    if length := re.findall(r"content-length: (\d+)", head):
+        return await reader.readexactly(int(length[0]))
+    body = b""
+    while size := int(await reader.readuntil(b"\r\n"), 16):
+        body += await reader.readexactly(size)
+        await reader.readexactly(2)
+    await reader.readexactly(2)
+    return body
 
 
 async def main(how: str, target: str, connections: str, streams: str, requests: str, *authorities: str) -> None:
