@@ -275,7 +275,7 @@ def test_what_is_refused_is_reported_and_nothing_else(script: list[Action]) -> N
     assert {key for key in faulty if key[0] in (CLUSTER, LISTENER)} <= reported <= faulty
 
 
-@given(script=actions())
+@given(script=actions(faults=False))
 def test_every_cluster_is_followed_by_its_assignment(script: list[Action]) -> None:
     """Else a changed one warms until its timeout, and no on-demand name is answered meanwhile."""
     world = World()
@@ -284,12 +284,11 @@ def test_every_cluster_is_followed_by_its_assignment(script: list[Action]) -> No
     world.settle()
     for action in script:
         world.act(action)
-        if isinstance(action, Publish) and is_sound(action.contents[CLUSTER].get("c0", "::")):
+        if isinstance(action, Publish):
             world.act(Reconnect((0, 0)))
             while world.exchange():
                 pass
-            is_held_up = any(version.endswith(":phantom") for version in action.contents[CLUSTER].values())
-            assert is_held_up or "c0" not in world.envoy.warming or "c0" not in action.contents[ENDPOINT]
+            assert "c0" not in world.envoy.warming or "c0" not in action.contents[ENDPOINT]
 
 
 @given(script=actions(faults=False), order=st.tuples(st.integers(0, 4), st.integers(0, 4)))

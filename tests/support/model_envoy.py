@@ -7,7 +7,7 @@ A resource's content is its version, `<kind>:<revision>[:<fault>]`:
 - a listener's kind is its table, its fault `bad`; an assignment's, a table's and a secret's fault is `bad`.
 
 Rules that the model holds the server to are assertions here: no name twice in a message, one type per message, and no
-removal of a cluster that was asked for on demand.
+removal of a cluster that it knows was asked for on demand.
 """
 
 import re
@@ -32,6 +32,7 @@ class ModelEnvoy:
         self._names: dict[str, dict[str, None]] = {url: {} for url in (ENDPOINT, ROUTE, SECRET)}
         self._absent: set[tuple[str, str]] = set()
         self._is_stuck = False
+        self._heard: set[str] = set()
         self._has_clusters = False
         self._has_asked_listeners = False
         self._said: list[DeltaRequest] = []
@@ -62,6 +63,7 @@ class ModelEnvoy:
         self.is_connected = False
         self._said.clear()
         self._held_back.clear()
+        self._heard.clear()
 
     def demand(self, name: str) -> None:
         """A request needs a cluster; Envoy asks only for one that it lacks, and once in its life."""
@@ -79,6 +81,7 @@ class ModelEnvoy:
 
     def requests(self) -> list[DeltaRequest]:
         said, self._said = self._said, []
+        self._heard |= {name for one in said if one.type_url == CLUSTER for name in one.subscribe}
         return said
 
     def receive(self, response: SendResponse) -> None:
@@ -104,7 +107,7 @@ class ModelEnvoy:
         if "invalid" in faults.values():
             return "Invalid duration"
         for name in response.removed:
-            assert name not in self.demanded, f"{name} was asked for on demand and is removed"
+            assert name not in self._heard, f"{name} was asked for on demand and is removed"
             self._drop_cluster(name)
         has_changed = bool(response.removed)
         for frame in response.resources:
@@ -115,7 +118,7 @@ class ModelEnvoy:
                 has_changed |= self._take_cluster(frame)
         self._is_stuck = bool(self.phantoms) and (self._is_stuck or has_changed)
         refused = sorted(name for name, fault in faults.items() if fault)
-        return f"Error adding/updating cluster(s) {', '.join(refused)}: refused" if refused else ""
+        return f"Error adding/updating cluster(s) {_reasons(refused)}" if refused else ""
 
     def _take_cluster(self, frame: Frame) -> bool:
         """True if it is a change. A changed cluster does not ask for its assignment again."""
@@ -145,7 +148,7 @@ class ModelEnvoy:
             if frame.name not in refused:
                 self.held[LISTENER][frame.name] = frame.version
                 self._subscribe(ROUTE, _kind(frame.version))
-        return f"Error adding/updating listener(s) {', '.join(refused)}: refused" if refused else ""
+        return f"Error adding/updating listener(s) {_reasons(refused)}" if refused else ""
 
     def _on_named(self, response: SendResponse) -> str:
         """Assignments, tables and secrets. Removing one that is in use is acknowledged and changes nothing."""
@@ -217,6 +220,10 @@ class ModelEnvoy:
         if self._has_clusters and not self._has_asked_listeners and self.is_connected:
             self._has_asked_listeners = True
             self._say(DeltaRequest(type_url=LISTENER))
+
+
+def _reasons(names: Iterable[str]) -> str:
+    return ", ".join(f"{name}: refused" for name in names)
 
 
 def wanted_frames(contents: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Frame]]:

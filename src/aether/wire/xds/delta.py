@@ -167,8 +167,6 @@ class DeltaStream:
 
     def _ask(self, sub: Subscription, names: Sequence[str]) -> list[Event]:
         """What becomes of names that Envoy asks for and that are not wanted."""
-        if self._wanted is None:
-            return []
         if sub.type_url == CLUSTER:
             return [OnDemandAsked(name) for name in names]
         if sub.type_url == SECRET:
@@ -193,10 +191,7 @@ class DeltaStream:
 
     def _on_refusal(self, sub: Subscription, sent: Sent, text: str) -> list[Event]:
         if not sent.is_single:
-            sub.take_back(sent)
-            for frame in sent.frames:
-                if frame.name in text:
-                    sub.cure(frame.name)
+            sub.take_back(sent, text)
             return []
         (frame,) = sent.frames
         if not sub.refuse(frame, text):
@@ -205,10 +200,9 @@ class DeltaStream:
         return [Rejected(type_url=sub.type_url, name=frame.name, version=frame.version, text=text)]
 
     def _next_cure(self, sub: Subscription, now: float) -> Sent | None:
-        if not sub.cures:
+        if (cure := sub.next_cure()) is None:
             return None
-        name, frame = next(iter(sub.cures.items()))
-        del sub.cures[name]
+        name, frame = cure
         return Sent(frames=(), removed=(name,), at=now) if frame is None else Sent(frames=(frame,), removed=(), at=now)
 
     def _next_urgent(self, sub: Subscription, now: float) -> Sent | None:
@@ -232,8 +226,10 @@ class DeltaStream:
             return None
         if len(sub.in_flight) >= IN_FLIGHT_LIMIT or not self._is_open(step, gate, now):
             return None
-        frames = sub.next_chunk() if step.puts else ()
+        frames = sub.next_put() if step.puts else ()
         removed = tuple(sub.removals) if step.removes else ()
+        if removed and sub.is_alone(frames):
+            frames = ()
         return Sent(frames=frames, removed=removed, at=now) if frames or removed else None
 
     def _is_open(self, step: Step, gate: Gate, now: float) -> bool:

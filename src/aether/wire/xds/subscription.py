@@ -53,9 +53,10 @@ class Subscription:
         self.pending: dict[str, None] = {}
         self.removals: dict[str, None] = {}
         self.denials: dict[str, None] = {}
-        self.cures: dict[str, Frame | None] = {}
+        self._cures: dict[str, Frame | None] = {}
         self.urgent: dict[str, None] = {}
         self.owes_first_answer = False
+        self._knows_wanted = False
         self._sent: dict[str, str] = {}
         self._good: dict[str, Frame] = {}
         self._alone: set[str] = set()
@@ -106,6 +107,7 @@ class Subscription:
         """Replace what is wanted and find what that takes. Names that Envoy asked for and that nothing answers."""
         gone = [name for name in self.refused if name not in wanted]
         self.wanted = wanted
+        self._knows_wanted = True
         if not self.is_asked:
             return []
         self.refused = {name: r for name, r in self.refused.items() if self._is_wanted(name, r.version)}
@@ -115,6 +117,7 @@ class Subscription:
         if self.rule.sends_removals:
             self.removals = {name: None for name in (*self._sent, *gone) if self._is_unwanted(name)}
         self._in_question = {name for name in self._in_question if name not in wanted}
+        self._alone = {name for name in self._alone if name in wanted}
         return self._unanswered(self.names)
 
     def deny(self, name: str) -> None:
@@ -132,10 +135,9 @@ class Subscription:
             return
         good = self._good.get(name)
         if good is not None and not self._is_wanted(name, good.version):
-            self.cures[name] = good
+            self._cures[name] = good
         elif name not in self.acked or is_forced:
-            keeps = self.rule.keeps_asked and name in self.names
-            self.cures[name] = self._substitute(name) if keeps else None
+            self._cures[name] = None
 
     def follow(self, name: str) -> None:
         """The cluster of this load assignment was sent just now: send the assignment after it, changed or not."""
@@ -151,15 +153,25 @@ class Subscription:
         elif name in self.wanted:
             self.urgent[name] = None
 
-    def next_chunk(self) -> tuple[Frame, ...]:
+    def next_cure(self) -> tuple[str, Frame | None] | None:
+        """The next resource to put in place of another, or the name to remove (None beside it)."""
+        if not self._cures:
+            return None
+        name, frame = next(iter(self._cures.items()))
+        del self._cures[name]
+        if frame is None and self.rule.keeps_asked and name in self.names:
+            frame = self._substitute(name)
+        return name, frame
+
+    def next_put(self) -> tuple[Frame, ...]:
         """The next pending resources that may share a message; none while one that travels alone must wait.
 
         Such a one leaves when all before it is answered, and nothing leaves before it is answered itself: next to a
         change that is sound, Envoy might never tell that it refuses this one.
         """
-        chunk: list[str] = []
-        if self._alone and any(self._is_alone(sent) for sent in self.in_flight.values()):
+        if self._alone and any(sent.is_single and self.is_alone(sent.frames) for sent in self.in_flight.values()):
             return ()
+        chunk: list[str] = []
         for name in self.pending:
             if name in self._alone:
                 if not chunk and not self.in_flight:
@@ -170,17 +182,24 @@ class Subscription:
                 break
         return tuple(self.wanted[name] for name in chunk)
 
+    def is_alone(self, frames: tuple[Frame, ...]) -> bool:
+        """Whether nothing may be added to a message with these resources."""
+        return len(frames) == 1 and frames[0].name in self._alone
+
     def note_sent(self, serial: int, sent: Sent) -> None:
         for frame in sent.frames:
             self._sent[frame.name] = frame.version
-            self.pending.pop(frame.name, None)
+            if not self._is_due(frame.name):
+                self.pending.pop(frame.name, None)
             self.urgent.pop(frame.name, None)
             self.denials.pop(frame.name, None)
         for name in sent.removed:
             self._sent.pop(name, None)
             self.removals.pop(name, None)
             self.denials.pop(name, None)
-            if name in self.names:
+            if self._is_due(name):
+                self.pending[name] = None
+            elif name in self.names:
                 self._in_question.add(name)
         self.in_flight[serial] = sent
         self.owes_first_answer = False
@@ -190,20 +209,22 @@ class Subscription:
         for frame in sent.frames:
             if self.is_wildcard or frame.name in self.names:
                 self.acked[frame.name] = frame.version
-                self._alone.discard(frame.name)
+                if sent.is_single and self._is_wanted(frame.name, frame.version):
+                    self._alone.discard(frame.name)
                 if self.rule.cures:
                     self._good[frame.name] = frame
         for name in sent.removed:
             self.acked.pop(name, None)
             self._good.pop(name, None)
 
-    def take_back(self, sent: Sent) -> None:
-        """Envoy refused a message and keeps what it had: each part of it that is still wanted is sent again, alone."""
+    def take_back(self, sent: Sent, text: str) -> None:
+        """Envoy refused a message and keeps what it had: each part of it that is still wanted is sent again, alone.
+
+        What `text` names is cured first, as it may be what keeps Envoy from answering.
+        """
         for frame in sent.frames:
-            self._take_back(frame)
-            self._alone.add(frame.name)
-            if self._is_due(frame.name):
-                self.pending[frame.name] = None
+            if self._revert(frame) and f" {frame.name}: " in text:
+                self.cure(frame.name)
         self.removals.update(dict.fromkeys(name for name in sent.removed if sent.frames and self._is_unwanted(name)))
 
     def isolate(self, *, is_forced: bool) -> None:
@@ -211,19 +232,17 @@ class Subscription:
         for sent in self.in_flight.values():
             for frame in sent.frames:
                 self.cure(frame.name, is_forced=is_forced)
-                self._take_back(frame)
-                self._alone.add(frame.name)
-                if self._is_due(frame.name):
-                    self.pending[frame.name] = None
+                self._revert(frame)
         for name in self.refused:
             self.cure(name, is_forced=is_forced)
 
     def refuse(self, frame: Frame, text: str) -> bool:
         """Envoy refused one resource. True if it is the wanted one and was not refused before."""
-        self._take_back(frame)
+        self._revert(frame)
         if not self._is_wanted(frame.name, frame.version) or frame.name in self.refused:
             return False
         self.refused[frame.name] = Refusal(frame.version, text)
+        self._alone.discard(frame.name)
         self.pending.pop(frame.name, None)
         return True
 
@@ -241,26 +260,27 @@ class Subscription:
 
     def _forget(self, name: str) -> None:
         self.pending.pop(name, None)
-        self.cures.pop(name, None)
+        self._cures.pop(name, None)
         self.acked.pop(name, None)
         self._sent.pop(name, None)
         self._good.pop(name, None)
 
-    def _take_back(self, frame: Frame) -> None:
-        if self._sent.get(frame.name) != frame.version:
-            return
-        before = self.acked.get(frame.name)
-        if before is None:
-            del self._sent[frame.name]
-        else:
-            self._sent[frame.name] = before
+    def _revert(self, frame: Frame) -> bool:
+        """Envoy has what it had before this frame. False if something else was sent under the name meanwhile."""
+        name = frame.name
+        if self._sent.get(name) != frame.version:
+            return False
+        self._sent.pop(name)
+        if name in self.acked:
+            self._sent[name] = self.acked[name]
+        if self._is_due(name):
+            self.pending[name] = None
+            self._alone.add(name)
+        return True
 
     def _note_good(self) -> None:
         if self.rule.cures and not self._good:
             self._good = {n: self.wanted[n] for n, v in self.acked.items() if self._is_wanted(n, v)}
-
-    def _is_alone(self, sent: Sent) -> bool:
-        return sent.is_single and sent.frames[0].name in self._alone
 
     def _is_wanted(self, name: str, version: str) -> bool:
         frame = self.wanted.get(name)
@@ -274,6 +294,8 @@ class Subscription:
         return name not in self.wanted and not (self.rule.keeps_asked and name in self.names)
 
     def _unanswered(self, names: Iterable[str]) -> list[str]:
+        if not self._knows_wanted:
+            return []
         found = [name for name in names if name not in self.wanted and name not in self._in_question]
         if not self.rule.keeps_asked:
             found = [name for name in found if name not in self._sent]
