@@ -112,7 +112,7 @@ class MemoryAgent:
 
     def scope(self) -> NodeScope:
         entry = ScopeEntry(namespace="shop", name="cart", because="own", clusters=("cart.shop.aether.internal:8080",))
-        return NodeScope(node=self.node, directory=3, entries=(entry,))
+        return NodeScope(node=self.node, directory=3, misses=4, entries=(entry,))
 
     def resources(self) -> tuple[ResourceVersion, ...]:
         return (ResourceVersion(type_url="type.x/Cluster", name="cart", version="0a"),)

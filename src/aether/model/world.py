@@ -184,10 +184,14 @@ class ScopeEntry(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class NodeScope(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node holds beyond the directory, which every node holds whole (`directory` is its size in services)."""
+    """What a node holds beyond the directory, which every node holds whole (`directory` is its size in services).
+
+    `misses` counts the names that its proxy asked for on demand since the agent started.
+    """
 
     node: str
     directory: int
+    misses: int = 0
     entries: tuple[ScopeEntry, ...] = ()
 
 

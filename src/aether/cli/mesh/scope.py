@@ -11,7 +11,10 @@ def run_scope(world: str | None, node: str, output: Output) -> None:
     if output in {Output.JSON, Output.YAML}:
         print_data(scope, output)
         return
-    print_line(f"node {scope.node}: directory of {scope.directory} services, endpoints of {len(scope.entries)}")
+    print_line(
+        f"node {scope.node}: directory of {scope.directory} services, endpoints of {len(scope.entries)}, "
+        f"asked for on demand {scope.misses} times"
+    )
     print_line()
     print_table(
         ("SERVICE", "BECAUSE", "CLUSTERS"),

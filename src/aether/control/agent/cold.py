@@ -28,7 +28,6 @@ class ColdRequests:
         self._state = state
         self._publish = publish
         self._file = file
-        self.misses = 0
 
     def load(self) -> None:
         """Take up what an earlier life of this agent was asked for. A file that cannot be read counts as empty."""
@@ -48,7 +47,7 @@ class ColdRequests:
         state = self._state
         if state.context is None or (len(state.observed) >= OBSERVED_LIMIT and name not in state.observed):
             return False
-        self.misses += 1
+        state.misses += 1
         self._remember([name])
         plan = plan_cluster(name, state.context)
         cluster, assignment = render_cluster(plan, state.context.facts.config)

@@ -15,6 +15,7 @@ class AgentState:
         self.node = node
         self.facts: NodeFacts | None = None  # the channel
         self.observed: set[str] = set()  # on-demand requests
+        self.misses = 0  # on-demand requests: how many there were
         self.context: MeshContext | None = None  # the mesh loop
         self.plan: NodePlan | None = None  # the mesh loop
         self.snapshot: Snapshot = {}  # the mesh loop, and on-demand answers

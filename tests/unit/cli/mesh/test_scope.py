@@ -4,7 +4,7 @@ from tests.unit.cli.conftest import Aether
 
 def test_the_scope_says_which_services_and_because_of_what(aether: Aether, served: ServedWorld) -> None:
     lines = aether("scope", "node-1").out.splitlines()
-    assert lines[0] == "node node-1: directory of 3 services, endpoints of 1"
+    assert lines[0] == "node node-1: directory of 3 services, endpoints of 1, asked for on demand 4 times"
     assert lines[-1].split() == ["shop/cart", "own", "cart.shop.aether.internal:8080"]
     assert '"directory": 3' in aether("scope", "node-1", "-o", "json").out
 
