@@ -64,6 +64,7 @@ class MemoryStore:
         self._state = state
         self._admissions = tuple(admissions)
         self._objects: dict[ObjectKey, KubeObject] = {}
+        self._owned: dict[str, set[ObjectKey]] = {}
         self._applied: dict[ObjectKey, dict[str, KubeObject]] = {}
         self._stranded: list[KubeObject] = []
         self._saved: list[KubeObject] | None = None
@@ -207,6 +208,8 @@ class MemoryStore:
     def _put(self, key: ObjectKey, object_: KubeObject) -> None:
         known = key in self._objects
         self._revision += 1
+        for owner in _owners(object_):
+            self._owned.setdefault(owner, set()).add(key)
         self._objects[key] = stamped(object_, self._revision)
         self._tell(EventType.MODIFIED if known else EventType.ADDED, key, self._objects[key])
 
@@ -239,8 +242,8 @@ class MemoryStore:
         self._revision += 1
         self._tell(EventType.DELETED, key, stamped(live, self._revision))
         for owned in self._owned_by(live["metadata"]["uid"]):
-            if owned in self._objects:
-                self._end(owned, None)
+            self._end(owned, None)
+        self._owned.pop(live["metadata"]["uid"], None)
         self._finish_namespace(key.namespace)
 
     def _grace(self, live: KubeObject, asked_s: int | None) -> int:
@@ -275,7 +278,7 @@ class MemoryStore:
 
     def _end_contents(self, namespace: str) -> None:
         for other in sorted(key for key in self._objects if key.namespace == namespace):
-            if other in self._objects:
+            if other in self._objects:  # what another one owned is gone already
                 self._end(other, None)
 
     def _finish_namespace(self, namespace: str) -> None:
@@ -285,10 +288,9 @@ class MemoryStore:
             self._end(key, None)
 
     def _owned_by(self, uid: str) -> Sequence[ObjectKey]:
+        """What it owns now; the index may name objects that are gone, or others of their name."""
         return sorted(
-            key
-            for key, object_ in self._objects.items()
-            if any(owner.get("uid") == uid for owner in object_["metadata"].get("ownerReferences") or ())
+            key for key in self._owned.get(uid, ()) if key in self._objects and uid in _owners(self._objects[key])
         )
 
     def _what_goes_with(self, key: ObjectKey) -> frozenset[ObjectKey]:
@@ -304,6 +306,10 @@ class MemoryStore:
             if current.kind == "Namespace":
                 waiting += [other for other in self._objects if other.namespace == current.name]
         return frozenset(found)
+
+
+def _owners(object_: KubeObject) -> Sequence[str]:
+    return [owner.get("uid", "") for owner in object_["metadata"].get("ownerReferences") or ()]
 
 
 def _namespace(name: str) -> KubeObject:

@@ -38,6 +38,7 @@ class PodRunner:
 
     async def run(self) -> None:
         """Run pods until cancelled; then every process of theirs is gone."""
+        self._directories |= await asyncio.to_thread(_names_in, self._parts.settings.directory)
         cancel = self._parts.store.subscribe(self._woken.fire, {"Pod", "Node"})
         try:
             async with asyncio.TaskGroup() as group:
@@ -135,3 +136,7 @@ class PodRunner:
             await self._parts.store.delete(key, grace_s=0, uid=uid)
         except (NotFound, Conflict):
             return
+
+
+def _names_in(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()} if directory.is_dir() else set()

@@ -67,7 +67,7 @@ class Deployments:
             name=pod["metadata"]["name"],
             is_new=(pod["metadata"].get("labels") or {}).get(HASH_LABEL) == template_hash,
             is_ready=ready is not None,
-            is_available=ready is not None and self._clock.wall() - since >= min_ready_s,
+            is_available=ready is not None and (not min_ready_s or self._clock.wall() - since >= min_ready_s),
             is_terminating=is_terminating(pod),
             born=pod["metadata"]["creationTimestamp"],
         )

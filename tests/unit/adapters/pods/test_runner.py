@@ -8,7 +8,6 @@ import pytest
 from tests.support.pods import FastClock, PodBench, script, until
 
 from aether.adapters.objects.kinds import ObjectKey
-from aether.adapters.objects.store import USER
 from aether.adapters.pods.launcher import CannotStart
 from aether.adapters.pods.runner import NotRunning
 
@@ -193,7 +192,8 @@ def lines_of(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-async def test_pods_come_back_with_the_store_after_a_restart(tmp_path: Path) -> None:
-    async with bench(tmp_path) as one:
-        await one.store.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}, USER)
-        assert one.runner.sandboxes() == {}
+async def test_directories_of_pods_of_another_life_are_removed(tmp_path: Path) -> None:
+    old = tmp_path / "pods" / "old-uid"
+    old.mkdir(parents=True)
+    async with bench(tmp_path):
+        await until(lambda: not old.exists())

@@ -1,11 +1,18 @@
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.pods import FastClock, PodBench, script
 from tests.unit.control.world.bench import CONTAINER, StoreBench
 
 from aether.adapters.objects.kinds import KubeObject, ObjectKey
+from aether.adapters.objects.store import USER
 from aether.adapters.objects.timestamps import format_time
+from aether.control.loop import Loop
 from aether.control.world.deployments import HASH_LABEL, Deployments, hash_template, make_pod
+from aether.control.world.scheduler import Scheduler
 
 
 def template(**annotations: str) -> dict[str, Any]:
@@ -172,6 +179,53 @@ async def test_why_pods_cannot_be_made_is_in_the_status(deploy: DeployBench) -> 
     await deploy.controller.step()
     assert [pod["metadata"]["name"] for pod in deploy.bench.store.list("Pod", "shop")[0]] == ["held"]
     assert live["spec"] == spec
+
+
+async def test_a_rollout_of_real_pods_always_has_enough_ready_ones(tmp_path: Path) -> None:
+    clock = FastClock()
+    pods = PodBench(tmp_path, clock)
+    ready: list[int] = []
+
+    async def step() -> None:
+        await Deployments(pods.store, clock).step()
+        await Scheduler(pods.store, clock).step()
+
+    def look() -> None:
+        conditions = [(pod.get("status") or {}).get("conditions", ()) for pod in pods.store.list("Pod")[0]]
+        ready.append(sum(1 for each in conditions if {"Ready": "True"}.items() <= _by_type(each).items()))
+
+    def apply(version: str) -> KubeObject:
+        main = script('trap "exit 0" TERM; while :; do sleep 0.02; done', env=[{"name": "VERSION", "value": version}])
+        template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [main]}}
+        spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+        return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+    def is_rolled_out() -> bool:
+        live = pods.store.get(ObjectKey("Deployment", "default", "web"))
+        status = (live or {}).get("status") or {}
+        wanted = {"updatedReplicas": 2, "availableReplicas": 2, "replicas": 2}
+        generation = (live or {})["metadata"]["generation"]
+        return wanted.items() <= status.items() and status["observedGeneration"] == generation
+
+    async with pods.running():
+        loop = Loop("deployments", step, clock=clock)
+        pods.store.subscribe(loop.wake, {"Deployment", "Pod"})
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(loop.run())
+            await pods.store.apply(apply("one"), USER)
+            await pods.until(is_rolled_out)
+            pods.store.subscribe(look, {"Pod"})
+            await pods.store.apply(apply("two"), USER)
+            await pods.until(is_rolled_out)
+            await pods.until(lambda: len(pods.store.list("Pod")[0]) == 2)
+            running.cancel()
+        versions = [pod["spec"]["containers"][0]["env"][0]["value"] for pod in pods.store.list("Pod")[0]]
+    assert versions == ["two", "two"]
+    assert min(ready) >= 2
+
+
+def _by_type(conditions: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    return {one["type"]: one["status"] for one in conditions}
 
 
 def test_a_long_name_leaves_room_for_the_suffix() -> None:
