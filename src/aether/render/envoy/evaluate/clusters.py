@@ -12,7 +12,7 @@ from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2
 
 from aether._proto import filter_state_override_pb2, on_demand_secret_pb2
 from aether.render.envoy.evaluate.request import Scene, State
-from aether.render.envoy.evaluate.strict import Proto, Unsupported, require, shape, unpack
+from aether.render.envoy.evaluate.strict import Proto, require, shape, unpack
 from aether.render.envoy.evaluate.verdict import Dialled, Endpoint, Hop, Members, Upstream
 
 _CLUSTER = shape(
@@ -43,7 +43,8 @@ _HTTP = shape(
     "common_http_protocol_options retry_policy outlier_detection upstream_http_protocol_options",
 )
 _ASSIGNMENT = shape("cluster_name endpoints policy")
-_POLICY = shape("", "overprovisioning_factor endpoint_stale_after")
+_POLICY = shape("drop_overloads", "overprovisioning_factor endpoint_stale_after")
+_DROP = shape("drop_percentage", "category")
 _LOCALITY = shape("lb_endpoints priority", "locality load_balancing_weight metadata")
 _LB_ENDPOINT = shape("endpoint health_status load_balancing_weight", "metadata")
 _ENDPOINT = shape("address", "health_check_config hostname")
@@ -80,10 +81,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster. `endpoints` is None for one that dials the connection's destination, on `port` unless that is 0."""
+    """A cluster. `endpoints` is None for one that dials the connection's destination, on `port` unless that is 0.
+
+    `drops_requests`: its load assignment drops all HTTP requests, whatever its endpoints. Raw TCP is not dropped.
+    """
 
     name: str
     endpoints: tuple[Endpoint, ...] | None
+    drops_requests: bool
     port: int
     tls: Tls | None
     source: Source
@@ -125,19 +130,16 @@ def read_cluster(message: Proto, assignment: Proto | None) -> Cluster:
     _CLUSTER.check(message)
     require(message.WhichOneof("cluster_discovery_type") in {None, "type"}, "a custom cluster type")
     _check_protocol(message)
-    endpoints: tuple[Endpoint, ...] | None = None
-    if message.type == message.ORIGINAL_DST:
-        _ORIGINAL_DST.check(message.original_dst_lb_config)
-    elif message.type == message.EDS:
-        _EDS.check(message.eds_cluster_config)
-        endpoints = () if assignment is None else _read_endpoints(assignment, message)
-    elif message.type == message.STATIC:
-        endpoints = _read_endpoints(message.load_assignment, message)
-    else:
-        raise Unsupported(f"cluster discovery {message.DiscoveryType.Name(message.type)}")
+    _ORIGINAL_DST.check(message.original_dst_lb_config)
+    _EDS.check(message.eds_cluster_config)
+    kinds = (message.ORIGINAL_DST, message.EDS, message.STATIC)
+    require(message.type in kinds, f"cluster discovery {message.DiscoveryType.Name(message.type)}")
+    if message.type == message.STATIC:
+        assignment = message.load_assignment
     return Cluster(
         name=message.name,
-        endpoints=endpoints,
+        endpoints=None if message.type == message.ORIGINAL_DST else _read_endpoints(assignment, message),
+        drops_requests=assignment is not None and _drops_all(assignment.policy),
         port=message.original_dst_lb_config.upstream_port_override.value,
         tls=_read_tls(message.transport_socket) if message.HasField("transport_socket") else None,
         source=_read_source(message.upstream_bind_config),
@@ -150,10 +152,21 @@ def _check_protocol(message: Proto) -> None:
         _HTTP.check(unpack(packed, classes, where="the protocol options of a cluster"))
 
 
-def _read_endpoints(assignment: Proto, cluster: Proto) -> tuple[Endpoint, ...]:
-    """Members with whether they get traffic now: in panic, every member does."""
+def _drops_all(policy: Proto) -> bool:
+    """Whether an assignment drops every request. One that drops some of them is refused."""
+    _POLICY.check(policy)
+    for one in policy.drop_overloads:
+        _DROP.check(one)
+        share = one.drop_percentage
+        require(share.denominator == share.HUNDRED and share.numerator >= 100, "an assignment that drops some requests")
+    return len(policy.drop_overloads) > 0
+
+
+def _read_endpoints(assignment: Proto | None, cluster: Proto) -> tuple[Endpoint, ...]:
+    """Members with whether they get traffic now: in panic, every member does. None before an assignment came."""
+    if assignment is None:
+        return ()
     _ASSIGNMENT.check(assignment)
-    _POLICY.check(assignment.policy)
     found: list[Endpoint] = []
     for locality in assignment.endpoints:
         _LOCALITY.check(locality)

@@ -3,7 +3,7 @@
 Owns: the order of Envoy's stages. It reads a snapshot by Envoy's rules alone and knows nothing of how it was made.
 Tests hold its answers against `plan.mesh.addressing`; `aether explain` prints them.
 
-Rule: each resource is read when it is first needed, and then kept.
+Rule: each resource is read when it is first needed, and then kept. One that is absent is looked for again each time.
 """
 
 from collections.abc import Callable, Mapping
@@ -87,7 +87,7 @@ class Evaluator:
         self._contracts = contracts or {}
         self._listeners: tuple[Listener, ...] | None = None
         self._tables: dict[str, Table] = {}
-        self._clusters: dict[str, Cluster | None] = {}
+        self._clusters: dict[str, Cluster] = {}
 
     def evaluate_connection(self, connection: Connection) -> Verdict:
         """What becomes of a connection. `Http` when each of its requests is judged by itself."""
@@ -154,18 +154,15 @@ class Evaluator:
 
     def cluster(self, name: str) -> Cluster | None:
         """A cluster of the snapshot; None if it has none of the name."""
-        if name not in self._clusters:
-            self._clusters[name] = self._read_cluster(name)
-        return self._clusters[name]
-
-    def _read_cluster(self, name: str) -> Cluster | None:
         resource = self._snapshot.get(CLUSTER, {}).get(name)
         if resource is None:
             return None
-        message = cluster_pb2.Cluster.FromString(resource.body)
-        endpoints = self._snapshot.get(ENDPOINT, {}).get(assignment_name(message))
-        assignment = None if endpoints is None else endpoint_pb2.ClusterLoadAssignment.FromString(endpoints.body)
-        return read_cluster(message, assignment)
+        if name not in self._clusters:
+            message = cluster_pb2.Cluster.FromString(resource.body)
+            endpoints = self._snapshot.get(ENDPOINT, {}).get(assignment_name(message))
+            assignment = None if endpoints is None else endpoint_pb2.ClusterLoadAssignment.FromString(endpoints.body)
+            self._clusters[name] = read_cluster(message, assignment)
+        return self._clusters[name]
 
     def _table_of(self, manager: Manager) -> Table | None:
         return self.table(manager.table) if manager.inline_table is None else read_table(manager.inline_table)
@@ -232,7 +229,7 @@ class Evaluator:
         if isinstance(action, Direct | Redirect):
             return course.replies(place.answer(action, course.scene), manager)
         clusters, why = choose_clusters(action, course.scene, self._contracts)
-        course = course.then(StepKind.CHOICE, type(action).__name__, why)
+        course = course.then(StepKind.CHOICE, "cluster", why)
         sending = Sending(
             asks_for_clusters=asks,
             refuse=lambda flag: manager.reply(Answer(status=503, flag=flag), course.scene),
@@ -256,7 +253,9 @@ class Evaluator:
             absent = Forward(cluster=name, upstream=Absent(asks), headers=sending.headers, failure=failure)
             return course.then(StepKind.CLUSTER, name, why), absent
         upstream, state = cluster.upstream(course.scene), course.scene.state
-        is_empty = isinstance(upstream, Members) and not upstream.usable
+        flag = "UH" if isinstance(upstream, Members) and not upstream.usable else ""
+        if sending.headers and cluster.drops_requests:
+            flag = "UDO"
         forward = Forward(
             cluster=name,
             upstream=upstream,
@@ -264,7 +263,7 @@ class Evaluator:
             netns=cluster.netns(state),
             mark=cluster.source.mark,
             headers=sending.headers,
-            failure=sending.refuse("UH") if is_empty else None,
+            failure=sending.refuse(flag) if flag else None,
         )
         course = course.then(StepKind.CLUSTER, name, _describe_hop(forward))
         return course.then(StepKind.ENDPOINT, *_describe_upstream(upstream)), forward

@@ -1,7 +1,7 @@
 """Envoy's substitution format strings (Envoy docs, "Access logging", command operators), and the headers made of them.
 
 Owns: what a format string prints for a connection or request; the order and the append actions of header changes. An
-operator that is not in the table here is refused.
+operator that is not in the table here is refused when it is to be printed.
 """
 
 import enum
@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from aether.render.envoy.evaluate.predicates import is_alike_in_re2
 from aether.render.envoy.evaluate.request import Headers, Scene, header_values
 from aether.render.envoy.evaluate.strict import Proto, Unsupported, require, shape
 
-_COMMAND = re.compile(r"%(?:(?P<percent>%)|(?P<name>[A-Z_]+)(?:\((?P<argument>[^()]*)\))?(?::(?P<length>[0-9]+))?%)")
+_COMMAND = re.compile(r"%(?:(?P<percent>%)|(?P<name>[A-Z0-9_]+)(?:\((?P<argument>.*?)\))?(?::(?P<length>[0-9]+))?%)")
 _MISSING = "-"
 _SOURCE = shape("text_format_source text_format omit_empty_values", "content_type")
 _DATA = shape("inline_string")
@@ -89,9 +90,13 @@ def _read_command(match: re.Match[str], source: str) -> Piece:
     operator = _OPERATORS.get(match["name"])
     argument = match["argument"]
     if operator is None or (argument is not None) is not (match["name"] in _WITH_ARGUMENT):
-        raise Unsupported(f"{match[0]} in format string {source!r}")
+        operator, argument = _refuse, f"{match[0]} in format string {source!r}"
     length_bytes = int(match["length"]) if match["length"] else -1
     return Piece(operator=operator, argument=argument or "", length_bytes=length_bytes)
+
+
+def _refuse(_: Scene, construct: str) -> str:
+    raise Unsupported(construct)
 
 
 def _request_header(scene: Scene, argument: str) -> str | None:
@@ -110,6 +115,23 @@ def _filter_state(scene: Scene, argument: str) -> str | None:
     return None if found is None else found.text
 
 
+_EXTRACT = re.compile(r"re\.extract\(request\.host, '(?P<pattern>\^.*\$)', '(?P<rewrite>(?:\\\\[1-9])*)'\)")
+
+
+def _expression(scene: Scene, argument: str) -> str | None:
+    """The one CEL expression that is understood: the groups of a whole match of the host. CEL doubles backslashes."""
+    call = _EXTRACT.fullmatch(argument)
+    if call is None:
+        raise Unsupported(f"%CEL({argument})%")
+    pattern = call["pattern"].replace("\\\\", "\\")
+    require(is_alike_in_re2(pattern), f"regular expression {pattern!r}")
+    host = header_values(scene.headers, ":authority")[0]
+    found = re.fullmatch(pattern, host, re.ASCII)
+    require(found is not None, f"%CEL({argument})% of a host that does not match")
+    assert found is not None
+    return "".join(found[int(digit)] or "" for digit in call["rewrite"].replace("\\", ""))
+
+
 _OPERATORS: Mapping[str, Operator] = {
     "DOWNSTREAM_LOCAL_ADDRESS": lambda scene, _: scene.connection.destination,
     "DOWNSTREAM_LOCAL_ADDRESS_WITHOUT_PORT": lambda scene, _: scene.connection.address,
@@ -119,8 +141,10 @@ _OPERATORS: Mapping[str, Operator] = {
     "REQUESTED_SERVER_NAME": lambda scene, _: scene.server_name or None,
     "FILTER_STATE": _filter_state,
     "REQ": _request_header,
+    "CEL": _expression,
+    "LOCAL_REPLY_BODY": lambda scene, _: scene.reply_body,
 }
-_WITH_ARGUMENT = {"FILTER_STATE", "REQ"}
+_WITH_ARGUMENT = {"FILTER_STATE", "REQ", "CEL"}
 
 
 class How(enum.IntEnum):

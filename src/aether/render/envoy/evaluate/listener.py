@@ -136,12 +136,17 @@ class Listener(msgspec.Struct, frozen=True, kw_only=True):
         if self.matcher is not None:
             found = self.matcher.decide(scene)
             if found is not None:
-                return next((chain for chain in self.chains if chain.name == found.action), None), found.because
+                return next(
+                    (chain for chain in self.chains if chain.name == found.action), None
+                ), found.because or _NOTHING
         else:
             chosen = choose_by_match(self.chains, scene)
             if chosen is not None:
-                return chosen, "its filter_chain_match is the most specific one"
-        return self.default, "no other chain takes the connection"
+                return chosen, "it is the only one" if len(self.chains) == 1 else "its match is the most specific one"
+        return self.default, _NOTHING
+
+
+_NOTHING = "nothing more specific takes the connection"
 
 
 def _fit(bound: Bound, connection: Connection) -> int:

@@ -18,6 +18,7 @@ from envoy.extensions.http.early_header_mutation.header_mutation.v3 import heade
 
 from aether.render.envoy.evaluate.formatter import (
     Edits,
+    Format,
     apply_edits,
     read_edits,
     read_format_source,
@@ -47,9 +48,9 @@ _ROUTER = shape("", "dynamic_stats start_child_span suppress_envoy_headers suppr
 _ON_DEMAND = shape("odcds")
 _HEALTH_CHECK = shape("pass_through_mode headers")
 _FILTER_CONFIG = shape("config disabled", "is_optional")
-_LOCAL_REPLY = shape("mappers body_format")
+_LOCAL_REPLY = shape("mappers")
 _MAPPER = shape("filter status_code body body_format_override headers_to_add")
-_ACCESS_FILTER = shape("status_code_filter response_flag_filter and_filter or_filter header_filter")
+_ACCESS_FILTER = shape("status_code_filter response_flag_filter and_filter or_filter header_filter extension_filter")
 _COMPARISON = shape("op value")
 
 
@@ -80,7 +81,10 @@ Overrides = Mapping[str, FilterOverride]
 
 
 class ReplyTest(msgspec.Struct, frozen=True):
-    """The condition of a local reply mapper, over status, response flag and headers."""
+    """The condition of a local reply mapper, over status, response flag and headers.
+
+    An extension's condition is refused when it is asked: it looks at what an upstream connection did.
+    """
 
     kind: str
     parts: tuple["ReplyTest", ...] = ()
@@ -99,8 +103,10 @@ class ReplyTest(msgspec.Struct, frozen=True):
                 return answer.flag in self.flags if self.flags else bool(answer.flag)
             case "status_code_filter":
                 return bool(_COMPARISONS[self.comparison](answer.status, self.status))
-            case _:
+            case "header_filter":
                 return self.header is not None and self.header.holds(scene)
+            case _:
+                raise Unsupported(f"local reply filter {self.kind}")
 
 
 _COMPARISONS = (operator.eq, operator.ge, operator.le, operator.ne)
@@ -108,10 +114,26 @@ _COMPARISONS = (operator.eq, operator.ge, operator.le, operator.ne)
 
 
 class Mapper(msgspec.Struct, frozen=True, kw_only=True):
+    """An edit of local replies. `status` 0, no `body` and no `layout` keep what there is; `layout` prints the body."""
+
     test: ReplyTest
     status: int
     body: str | None
+    layout: Format | None
     edits: Edits
+
+    def apply(self, answer: Answer, scene: Scene) -> Answer:
+        headers = {name: (value,) for name, value in answer.headers}
+        edited = apply_edits(self.edits, headers, scene)
+        body = answer.body if self.body is None else self.body
+        if self.layout is not None:
+            body = self.layout.text(scene.with_reply(body))
+        return Answer(
+            status=self.status or answer.status,
+            headers=tuple((name, ",".join(values)) for name, values in edited.items()),
+            body=body,
+            flag=answer.flag,
+        )
 
 
 class Manager(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,17 +156,8 @@ class Manager(msgspec.Struct, frozen=True, kw_only=True):
 
     def reply(self, answer: Answer, scene: Scene) -> Answer:
         """A local reply as it leaves: the first mapper that fits edits it."""
-        for mapper in self.mappers:
-            if mapper.test.holds(answer, scene):
-                headers = {name: (value,) for name, value in answer.headers}
-                edited = apply_edits(mapper.edits, headers, scene)
-                return Answer(
-                    status=mapper.status or answer.status,
-                    headers=tuple((name, ",".join(values)) for name, values in edited.items()),
-                    body=answer.body if mapper.body is None else mapper.body,
-                    flag=answer.flag,
-                )
-        return answer
+        mapper = next((one for one in self.mappers if one.test.holds(answer, scene)), None)
+        return answer if mapper is None else mapper.apply(answer, scene)
 
 
 def _strip_trailing_dot(headers: Headers) -> Headers:
@@ -221,7 +234,6 @@ def _read_override(name: str, packed: Proto) -> FilterOverride:
 
 def _read_mappers(message: Proto) -> tuple[Mapper, ...]:
     _LOCAL_REPLY.check(message)
-    require(not message.HasField("body_format") or bool(read_format_source(message.body_format)), "a body format")
     return tuple(_read_mapper(one) for one in message.mappers)
 
 
@@ -232,6 +244,7 @@ def _read_mapper(message: Proto) -> Mapper:
         test=_read_reply_test(message.filter),
         status=message.status_code.value,
         body=body,
+        layout=read_format_source(message.body_format_override) if message.HasField("body_format_override") else None,
         edits=read_edits(message.headers_to_add),
     )
 
@@ -250,5 +263,7 @@ def _read_reply_test(message: Proto) -> ReplyTest:
             return ReplyTest(kind, comparison=comparison.op, status=comparison.value.default_value)
         case "header_filter":
             return ReplyTest(kind, header=read_header(message.header_filter.header))
+        case "extension_filter":
+            return ReplyTest(kind)
         case _:
             raise Unsupported(f"local reply filter {kind}")

@@ -39,7 +39,7 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, Generic[Action], frozen=True):
-    """The action a tree decided for, and the conditions that led there."""
+    """The action a tree decided for, and the conditions that led there, "" if none of them held."""
 
     action: Action
     because: str
@@ -153,14 +153,14 @@ class Tree(msgspec.Struct, Generic[Action], frozen=True):
             found = _follow(target, because, scene)
             if found is not None:
                 return found
-        return None if self.otherwise is None else _follow(self.otherwise, "nothing else matched", scene)
+        return None if self.otherwise is None else _follow(self.otherwise, "", scene)
 
 
 def _follow(target: "Tree[Action] | Action", because: str, scene: Scene) -> Found[Action] | None:
     if not isinstance(target, Tree):
         return Found(target, because)
     found: Found[Action] | None = target.decide(scene)
-    return None if found is None else Found(found.action, f"{because}, {found.because}")
+    return None if found is None else Found(found.action, ", ".join(filter(None, (because, found.because))))
 
 
 class TreeReader(Generic[Action]):

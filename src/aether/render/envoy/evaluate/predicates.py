@@ -64,7 +64,9 @@ class StringTest(msgspec.Struct, frozen=True):
 
 
 class HeaderTest(msgspec.Struct, frozen=True, kw_only=True):
-    """A test of a request header, of any one value if it is repeated. `wanted` None asks only whether the header is there (or, if not `presence`, is not).
+    """A test of a request header, of any one value if it is repeated.
+
+    `wanted` None asks only whether the header is there (or, if not `presence`, is not).
 
     A header that is absent fails every test of its value, inverted or not. With `missing_is_empty` none is ever absent.
     """
@@ -158,8 +160,13 @@ def read_string(message: Proto) -> StringTest:
 def read_regex(message: Proto) -> StringTest:
     """A `RegexMatcher`: the whole text must match. Only the part of RE2 that Python's `re` reads alike is taken."""
     _REGEX.check(message)
-    require(_NOT_RE2.search(message.regex) is None, f"regular expression {message.regex!r}")
+    require(is_alike_in_re2(message.regex), f"regular expression {message.regex!r}")
     return StringTest(Comparison.MATCHES, message.regex)
+
+
+def is_alike_in_re2(pattern: str) -> bool:
+    """Whether Python's `re` and RE2 read a pattern alike."""
+    return _NOT_RE2.search(pattern) is None
 
 
 def read_header(message: Proto) -> HeaderTest:

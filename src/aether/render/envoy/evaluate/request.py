@@ -116,7 +116,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a matcher or a format string can look at, at one moment.
 
     `server_name`, `application_protocols` and `transport_protocol` are what the listener's inspectors found: less than
-    the connection carries when a listener has no inspectors.
+    the connection carries when a listener has no inspectors. `reply_body` is that of a local reply on its way out.
     """
 
     connection: Connection
@@ -125,12 +125,16 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     server_name: str = ""
     state: State = msgspec.field(default_factory=dict)
     headers: Headers = msgspec.field(default_factory=dict)
+    reply_body: str = ""
 
     def with_state(self, objects: Iterable[tuple[str, StateObject]]) -> "Scene":
         return msgspec.structs.replace(self, state={**self.state, **dict(objects)})
 
     def with_headers(self, headers: Headers) -> "Scene":
         return msgspec.structs.replace(self, headers=headers)
+
+    def with_reply(self, body: str) -> "Scene":
+        return msgspec.structs.replace(self, reply_body=body)
 
 
 def format_address(address: str, port: int) -> str:
