@@ -14,12 +14,12 @@ from aether.adapters.pods.launcher import CannotStart, ContainerOrder, Mount, st
 ENV = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
-async def started(folder: Path, name: str, *argv: str, **fields: Any) -> dict[str, Any]:
+def prepared(folder: Path, name: str, *argv: str, **fields: Any) -> ContainerOrder:
     place = folder / name
     (place / "staging").mkdir(parents=True)
     (place / "conf").mkdir()
     (place / "conf" / "key").write_text("text\n")
-    order = ContainerOrder(
+    return ContainerOrder(
         argv=argv,
         env=ENV,
         log=str(place / "log"),
@@ -29,23 +29,39 @@ async def started(folder: Path, name: str, *argv: str, **fields: Any) -> dict[st
         mounts=(Mount(source=str(place / "conf"), target="/no-such-place/conf"),),
         **fields,
     )
+
+
+async def started(order: ContainerOrder) -> dict[str, Any]:
     process = start_container(order)
     try:
         await process.wait_started()
     except CannotStart as error:
         return {"error": str(error)}
-    return {"code": await process.wait(), "log": (place / "log").read_text().split()}
+    code = await process.wait()
+    return {"code": code, "log": read(order.log).split()}
+
+
+def read(path: str) -> str:
+    return Path(path).read_text()
+
+
+async def stay(folder: Path) -> None:
+    process = start_container(prepared(folder, "stays", "sleep", "1000"))
+    await process.wait_started()
+    sys.stdout.write(f"{process.init}\n")
+    sys.stdout.flush()
+    await process.wait()
 
 
 async def main(folder: Path) -> None:
     script = "hostname; cat /no-such-place/conf/key; ls /proc | grep -cx 1; exit 3"
     told = {
-        "started": await started(folder, "started", "sh", "-c", script),
-        "missing": await started(folder, "missing", "foo"),
-        "other-user": await started(folder, "other-user", "true", run_as=(1000, 1000)),
+        "started": await started(prepared(folder, "started", "sh", "-c", script)),
+        "missing": await started(prepared(folder, "missing", "foo")),
+        "other-user": await started(prepared(folder, "other-user", "true", run_as=(1000, 1000))),
     }
     sys.stdout.write(json.dumps(told))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run((stay if "--stay" in sys.argv else main)(Path(sys.argv[1])))

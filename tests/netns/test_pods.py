@@ -1,7 +1,6 @@
 """Pods in namespaces of their own, on the real kernel."""
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -81,7 +80,12 @@ async def one(tmp_path: Path) -> AsyncIterator[PodBench]:
     try:
         create_netns(network.node)
         run("nsenter", f"--net={network.node}", "sh", "-c", _NODE_UP)
-        settings = RunnerSettings(directory=tmp_path / "pods", nameservers=("10.96.0.10",), hidden=(str(folder),))
+        settings = RunnerSettings(
+            directory=tmp_path / "pods",
+            nameservers=("10.96.0.10",),
+            hidden=(str(folder),),
+            covered=(str(tmp_path / "keys"),),
+        )
         parts: dict[str, Any] = {
             "network": network,
             "addresses": network,
@@ -124,6 +128,15 @@ async def test_a_container_sees_its_own_processes_only(one: PodBench) -> None:
     count, init = printed.splitlines()
     assert int(count) <= 5
     assert "sandbox.py" in init
+
+
+async def test_a_container_does_not_see_into_what_is_covered(one: PodBench, tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "key").write_text("secret")
+    printed = await finished(one, "p", f"cd {tmp_path}/keys && ls -A; touch new 2>&1; cat key 2>&1")
+    assert "secret" not in printed
+    assert "Read-only file system" in printed
+    assert [entry.name for entry in (tmp_path / "keys").iterdir()] == ["key"]
 
 
 async def test_a_container_is_called_as_its_pod(one: PodBench) -> None:
@@ -282,20 +295,6 @@ async def test_a_pod_that_is_gone_leaves_nothing(one: PodBench) -> None:
 async def test_who_a_container_runs_as(one: PodBench) -> None:
     printed = await finished(one, "p", "id -u; id -g", securityContext={"runAsUser": 65534, "runAsGroup": 65533})
     assert printed == "65534\n65533\n"
-
-
-@pytest.mark.parametrize(
-    "prefix", [(), ("unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "--mount-proc")]
-)
-def test_containers_start_as_root_and_where_there_is_user_0_only(tmp_path: Path, prefix: tuple[str, ...]) -> None:
-    inside = (*prefix, sys.executable, "-m", "tests.netns.container_inside", str(tmp_path))
-    run = subprocess.run(inside, capture_output=True, text=True, timeout=60, check=False, cwd=Path(__file__).parents[2])
-    assert run.returncode == 0, run.stderr
-    told = json.loads(run.stdout)
-    assert told["started"] == {"code": 3, "log": ["me", "text", "1"]}
-    if prefix:
-        assert "without root there is user 0 only" in told["other-user"]["error"]
-    assert told["missing"] == {"error": 'exec: "foo": not found'}
 
 
 def server(readiness: dict[str, Any]) -> dict[str, Any]:
