@@ -89,6 +89,7 @@ class Standalone:
                     nameservers=config.dns_addresses,
                     cluster_domain=config.domains.cluster,
                     hidden=(str(self.paths.netns),),
+                    covered=(str(self.paths.runtime), str(self.paths.state)),
                 ),
             )
         )

@@ -53,6 +53,7 @@ class Echo:
             "headers": {name: value for name, value in headers.items() if name.startswith("x-")},
             "body_bytes": body_bytes,
             "connections": self.connections.get(port, 0),
+            "accepted": {str(number): count for number, count in sorted(self.connections.items())},
         }
         return status, json.dumps(body).encode() + b"\n"
 

@@ -36,7 +36,8 @@ class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     `netns` is the pod's network namespace ("" for the caller's own). Without `is_isolated` the command shares the
     caller's other namespaces and mounts, and its process group is all that ends with it. `staging` is an empty
-    directory, `hidden` are mounts that the container must not hold on to.
+    directory, `hidden` are mounts that the container must not hold on to, `covered` directories that it must
+    not see into.
     """
 
     argv: tuple[str, ...]
@@ -50,6 +51,7 @@ class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
     run_as: tuple[int, int] | None = None
     mounts: tuple[Mount, ...] = ()
     hidden: tuple[str, ...] = ()
+    covered: tuple[str, ...] = ()
     staging: str = ""
 
 

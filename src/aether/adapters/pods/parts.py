@@ -50,7 +50,8 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where pods live and what they are told.
 
     `directory` is R/pods. `nameservers` and `cluster_domain` make the pods' resolv.conf. `hidden` are mounts that no
-    container may hold on to (R/netns). Without `is_isolated`, containers share this process's namespaces: to look at
+    container may hold on to (R/netns), `covered` directories that none may see into (R and S: they hold keys, and the
+    control plane's sockets). Without `is_isolated`, containers share this process's namespaces: to look at
     the runner itself, without root.
     """
 
@@ -58,6 +59,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     nameservers: tuple[str, ...] = ()
     cluster_domain: str = "cluster.local"
     hidden: tuple[str, ...] = ()
+    covered: tuple[str, ...] = ()
     is_isolated: bool = True
     log_limit_bytes: int = LOG_LIMIT_BYTES
     first_back_off_s: float = FIRST_BACK_OFF_S

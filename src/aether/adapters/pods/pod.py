@@ -241,6 +241,7 @@ class PodWorker:
             run_as=container.run_as,
             mounts=self._files.mounts(container),
             hidden=settings.hidden,
+            covered=settings.covered,
             staging=self._files.staging(container.name),
         )
 

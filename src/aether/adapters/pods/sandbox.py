@@ -265,6 +265,9 @@ class _Mounts:
         self._mount_proc()
         for mount in order["mounts"]:
             self._bind(mount["source"], mount["target"], is_read_only=mount["is_read_only"])
+        for path in order["covered"]:
+            if os.path.isdir(path):
+                _mount("tmpfs", path, kind="tmpfs", flags=_KEPT_FLAGS | _MS_RDONLY)
 
     @staticmethod
     def _mount_proc() -> None:
