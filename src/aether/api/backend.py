@@ -91,4 +91,4 @@ class AgentBackend(Protocol):
         """One resource of the live snapshot as JSON data, secrets' keys left out; None if there is none."""
 
     def explain(self, request: ExplainRequest) -> Explanation:
-        """What becomes of the request, by the live snapshot. Raises NotFound for a pod that is not here."""
+        """What becomes of the request, by the live snapshot; the outcome `unknown` for a pod that is not here."""

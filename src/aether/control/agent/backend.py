@@ -12,6 +12,7 @@ from aether.plan.mesh.demand import wanted_services
 from aether.plan.mesh.node import MeshCluster, PodDialCluster, plan_cluster
 from aether.plan.mesh.pods import declared_pods
 from aether.render.envoy.json import resource_as_json
+from aether.render.explain import explain
 
 
 class AgentBackend:
@@ -79,4 +80,4 @@ class AgentBackend:
         return resource_as_json(resource) if resource is not None else None
 
     def explain(self, request: ExplainRequest) -> Explanation:
-        raise NotImplementedError
+        return explain(request, self._state.context, self._state.snapshot)

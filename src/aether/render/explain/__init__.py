@@ -1,0 +1,5 @@
+"""What becomes of a pod's request, for people: the evaluator's verdict with what comes before and after Envoy."""
+
+from aether.render.explain.explanation import explain
+
+__all__ = ["explain"]
