@@ -88,7 +88,8 @@ class _Answers:
             asked.append(self._ask(verdict.outcome.cluster))
             verdict = self._evaluate(pod, target, dialled)
         at = next((index for index, step in enumerate(verdict.steps) if step.kind is StepKind.CLUSTER), 0)
-        steps = [*dialled.steps, *_spelled(verdict.steps[:at]), *asked, *_spelled(verdict.steps[at:])]
+        found = [*_spelled(verdict.steps[:at], pod), *asked, *_spelled(verdict.steps[at:], pod)]
+        steps = [*dialled.steps, *found]
         return self._conclude(verdict.outcome, target, dialled, steps)
 
     def _evaluate(self, pod: LocalPod, target: Target, dialled: Dialled) -> Verdict:
@@ -149,6 +150,8 @@ class _Answers:
         endpoint = self._endpoint(forward, dialled)
         row = self._context.row_by_address.get(endpoint.address)
         where = f"pod {row.service.namespace}/{row.pod} on {row.node}" if row is not None else endpoint.address
+        if isinstance(forward.upstream, Members) and len(forward.upstream.usable) > 1:
+            where += f", or one of {len(forward.upstream.usable) - 1} more"
         steps += self._arrive(forward, endpoint, row)
         summary = f"to {where}, port {forward.hop.server_name}, over mutual TLS as {forward.hop.secret}"
         failed = next((step for step in steps if not step.is_ok), None)
@@ -235,8 +238,10 @@ def _unknown(summary: str, *, steps: Iterable[ExplainStep] = (), advice: str = "
     return Explanation(outcome="unknown", summary=summary, steps=tuple(steps), advice=advice)
 
 
-def _spelled(steps: Iterable[Step]) -> list[ExplainStep]:
-    return [ExplainStep(stage=step.kind.value, says=_says(step)) for step in steps]
+def _spelled(steps: Iterable[Step], pod: LocalPod) -> list[ExplainStep]:
+    return [
+        ExplainStep(stage=step.kind.value, says=_says(step).replace(pod.netns, "the pod's namespace")) for step in steps
+    ]
 
 
 _SHORT: Mapping[str, str] = {

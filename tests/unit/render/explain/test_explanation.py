@@ -15,6 +15,7 @@ CONTEXT = plan_context(
         rows=[
             row("shop/cart", "8080 9000=tcp", address="10.244.1.2"),
             row("shop/web", "80", address="10.244.2.3"),
+            row("shop/web", "80", address="10.244.2.6"),
             row("shop/idle", "80", address="10.244.2.4", health=Health.UNHEALTHY),
             row("shop/own", "80", address="10.244.2.5"),
         ],
@@ -74,7 +75,9 @@ def test_a_delivery_is_followed_to_the_destination_s_chain() -> None:
     assert stages[:3] == ["name", "capture", "listener"]
     assert next(stage for stage in stages if stage.startswith("arrival")) == "arrival: filter chain"
     assert any("in_http_cart-2_8080" in step.says for step in here.steps)
+    assert any("from the pod's namespace" in step.says for step in here.steps)
     there = explained("http://web/")
+    assert there.summary.startswith("to pod shop/web-3 on n1, or one of 1 more, port 80")
     assert there.steps[-1].says.startswith("in_http_web-3_80")
 
 
