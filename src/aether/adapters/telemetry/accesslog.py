@@ -58,7 +58,7 @@ class AccessLog:
             return
         self.last.append(entry)
         if reason := entry.get("error"):
-            key = (str(entry.get("authority") or ""), str(reason))
+            key = (_full_name(entry), str(reason))
             if key not in self._counts and len(self._counts) >= MAX_KEYS:
                 key = (OVERFLOW_AUTHORITY, str(reason))
             self._counts[key] += 1
@@ -68,3 +68,11 @@ class AccessLog:
             with self._path.open("r+b") as file:
                 file.truncate(0)
             self._offset = 0
+
+
+def _full_name(entry: dict[str, Any]) -> str:
+    """The authority as the client spelled it; a short name with its caller's namespace, whose service it means."""
+    authority, namespace = str(entry.get("authority") or ""), str(entry.get("namespace") or "")
+    host, separator, port = authority.partition(":")
+    is_short = bool(host) and "." not in host and not host.startswith("[")
+    return f"{host}.{namespace}{separator}{port}" if is_short and namespace else authority

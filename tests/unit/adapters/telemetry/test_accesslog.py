@@ -50,3 +50,15 @@ def test_names_that_clients_choose_cannot_grow_the_table_for_ever(tmp_path: Path
         pass
     assert len(log.refusals()) == accesslog.MAX_KEYS + 1
     assert Refusals(accesslog.OVERFLOW_AUTHORITY, "port-mismatch", 10) in log.refusals()
+
+
+def test_a_short_name_counts_for_the_service_it_means_in_its_callers_namespace(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_bytes(
+        b'{"authority":"web:8081","namespace":"shop","error":"port-not-declared"}\n'
+        b'{"authority":"web","namespace":"blog","error":"port-required"}\n'
+        b'{"authority":"[fd96::1]:80","namespace":"blog","error":"no-endpoint"}\n'
+    )
+    log = AccessLog(path)
+    log.read()
+    assert [refusal.authority for refusal in log.refusals()] == ["[fd96::1]:80", "web.blog", "web.shop:8081"]
