@@ -87,7 +87,7 @@ class Agent:
             self.state,
             rejections=self.ads.rejections,
             refusals=self.access_log.refusals,
-            problems=lambda: (*self.identities.problems, *self.capture.problems()),
+            problems=lambda: (*self.identities.problems, *self.capture.problems(), *self.watch.problems()),
         )
         mesh = MeshLoop(
             self.state,

@@ -43,6 +43,10 @@ class HealthBook:
     def healthy(self) -> frozenset[str]:
         return frozenset(self._healthy)
 
+    def failing(self, *, looks: int) -> tuple[Look, ...]:
+        """Pods whose last `looks` looks or more were all bad, with the last of them, sorted."""
+        return tuple(self.last[uid] for uid, count in sorted(self._failures.items()) if count >= looks)
+
     def assume(self, uids: Iterable[str]) -> None:
         """Start with these as healthy, before the first look."""
         self._healthy.update(uids)

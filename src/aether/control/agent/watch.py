@@ -11,6 +11,7 @@ from aether.adapters.kernel.netns import socket_in
 from aether.adapters.liveness import check_liveness
 from aether.control.agent.health import HealthBook, Look
 from aether.control.agent.state import AgentState
+from aether.errors import Diagnostic
 from aether.model.endpoint import Health
 from aether.model.facts import LocalPod
 from aether.model.ports import Codec
@@ -19,6 +20,9 @@ from aether.render.envoy.names import probe_healthy_stat
 
 LOOK_EVERY_S = 0.25
 """Between looks. The inbound probe itself runs in Envoy; a look costs one request to its admin socket."""
+
+PROBLEM_LOOKS = 12
+"""Bad looks in a row after which a pod is reported: applications need a moment to start (3 s)."""
 
 PROXY_GRACE_S = 5.0
 """How long a proxy that ended and started again may take until its probes have an answer. A healthy pod stays so
@@ -61,10 +65,22 @@ class HealthWatch:
         pods = [one for one in declared_pods(facts) if not one.pod.is_terminating]
         looks = await asyncio.gather(*(self._look(one, passed) for one in pods))
         self._live_at = {uid: at for uid, at in self._live_at.items() if uid in self.book.last}
+        before = self.problems()
         has_changed = self.book.record(tuple(looks)) or is_live != self._state.is_proxy_live
+        has_changed |= self.problems() != before
         self._state.healthy, self._state.is_proxy_live = self.book.healthy, is_live
         if has_changed:
             self._state.changed()
+
+    def problems(self) -> tuple[Diagnostic, ...]:
+        """Why pods whose containers are ready take no traffic, for some time already."""
+        facts = self._state.facts
+        pods = {one.pod.uid: one for one in declared_pods(facts)} if facts is not None else {}
+        return tuple(
+            _problem(pods[look.uid], look)
+            for look in self.book.failing(looks=PROBLEM_LOOKS)
+            if look.is_ready and look.uid in pods
+        )
 
     def _seed(self) -> None:
         """What this agent's earlier life found healthy stays so until looks say otherwise."""
@@ -105,6 +121,16 @@ class HealthWatch:
         if is_live:
             self._live_at[uid] = now
         return is_live
+
+
+def _problem(one: DeclaredPod, look: Look) -> Diagnostic:
+    subject = f"Pod {one.pod.namespace}/{one.pod.name}"
+    port = one.declaration.liveness
+    if not look.is_live and port is not None:
+        message = f"takes no traffic: nothing that speaks {port.port_class} answers on its liveness port {port.number}"
+        return Diagnostic(code="not-live", message=message, subject=subject, item=str(port))
+    message = "takes no traffic: its inbound listener does not answer the node's probe over mutual TLS"
+    return Diagnostic(code="inbound-not-ready", message=message, subject=subject)
 
 
 def _primary(pod: LocalPod) -> str:
