@@ -67,7 +67,7 @@ def bent_world(name: str, manifests: str, *, nodes: int = 1, config: MeshConfig 
     try:
         running.wait("the world's API", running.paths.api_socket.exists, limit_s=20)
         applied = running.apply(manifests)
-        assert applied.code == 0, f"{applied}\n{running.paths.log.read_text()}"
+        assert applied.code == 0, f"{applied.err}\n{running.paths.log.read_text()}"
         running.wait_ready()
         yield running
     finally:
