@@ -68,9 +68,7 @@ def client(name: str, space: str, *, annotations: Mapping[str, str] = NONE, node
     return together(account(name, space), pod(name, space, [*ECHO, "8080=http"], annotations=annotations, node=node))
 
 
-def pod(
-    name: str, space: str, command: Sequence[str], *, annotations: Mapping[str, str] = NONE, node: str = ""
-) -> str:
+def pod(name: str, space: str, command: Sequence[str], *, annotations: Mapping[str, str] = NONE, node: str = "") -> str:
     """A pod without a Deployment; `node` "" leaves the choice to the scheduler."""
     metadata = {"name": name, "namespace": space, "labels": {"app": name}, "annotations": dict(annotations)}
     spec = {**_pod_spec(name, space, command), "terminationGracePeriodSeconds": 1}

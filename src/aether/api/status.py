@@ -47,12 +47,19 @@ def why_not_ready(pod: Pod) -> str:
         for state in ("waiting", "terminated"):
             detail = container.get("state", {}).get(state)
             if detail and detail.get("reason") not in {None, "Completed", "PodInitializing"}:
-                message = f": {detail['message']}" if detail.get("message") else ""
-                return f"container {container['name']}: {detail['reason']}{message}"
+                before = container.get("lastState", {}).get("terminated") or {}
+                words = (detail["reason"], _one_line(detail), _one_line(before))
+                return ": ".join((f"container {container['name']}", *dict.fromkeys(word for word in words if word)))
     for condition in status.get("conditions", ()):
         if condition["status"] != "True" and condition.get("message"):
             return str(condition["message"])
     return str(status.get("message") or status.get("reason") or status.get("phase") or "Pending")
+
+
+def _one_line(detail: Mapping[str, Any]) -> str:
+    """What a container's state says: its first line, and its last, which are the container's own last words."""
+    lines = str(detail.get("message") or "").splitlines()
+    return ": ".join(dict.fromkeys((*lines[:1], *lines[-1:])))
 
 
 def is_of_mesh(pod: Pod, config: MeshConfig) -> bool:

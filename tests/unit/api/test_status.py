@@ -109,6 +109,18 @@ def test_a_pod_that_has_done_its_work_is_neither_wanted_nor_a_problem() -> None:
             {"containerStatuses": [{"name": "a", "state": {"terminated": {"reason": "Error", "message": "boom"}}}]},
             "container a: Error: boom",
         ),
+        (
+            {
+                "containerStatuses": [
+                    {
+                        "name": "a",
+                        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+                        "lastState": {"terminated": {"message": "exit status 1\nTraceback:\nport 80 is taken"}},
+                    }
+                ]
+            },
+            "container a: CrashLoopBackOff: back-off 10s: exit status 1: port 80 is taken",
+        ),
     ],
 )
 def test_a_pod_that_is_not_ready_says_why(status_: dict[str, Any], why: str) -> None:

@@ -69,10 +69,14 @@ def _pod_rows(pod: KubeObject) -> Iterator[Row]:
     ]
     yield from _lines("Conditions", conditions)
     states = {container["name"]: container for container in status.get("containerStatuses") or ()}
-    yield from _lines("Containers", [_container(container, states) for container in spec.get("containers") or ()])
+    yield from _lines("Containers", _containers(spec, states))
 
 
-def _container(container: KubeObject, states: Mapping[str, KubeObject]) -> str:
+def _containers(spec: KubeObject, states: Mapping[str, KubeObject]) -> list[str]:
+    return [line for container in spec.get("containers") or () for line in _container(container, states)]
+
+
+def _container(container: KubeObject, states: Mapping[str, KubeObject]) -> Iterator[str]:
     state = states.get(container["name"], {})
     command = " ".join([*(container.get("command") or ()), *(container.get("args") or ())])
     what = "not started"
@@ -81,7 +85,10 @@ def _container(container: KubeObject, states: Mapping[str, KubeObject]) -> str:
         if "exitCode" in detail:
             words.insert(1, f"with {detail['exitCode']}")
         what = " ".join(word for word in words if word)
-    return f"{container['name']}: {what}, {state.get('restartCount', 0)} restarts: {command}"
+    yield f"{container['name']}: {what}, {state.get('restartCount', 0)} restarts: {command}"
+    before = (state.get("lastState") or {}).get("terminated") or {}
+    for line in str(before.get("message") or "").splitlines():
+        yield f"  ended before: {line}"
 
 
 def _service_rows(service: KubeObject) -> Iterator[Row]:
@@ -98,7 +105,7 @@ def _deployment_rows(deployment: KubeObject) -> Iterator[Row]:
     yield from _pairs("Selector", (spec.get("selector") or {}).get("matchLabels"))
     template = spec["template"]
     yield from _pairs("Pod annotations", template["metadata"].get("annotations"))
-    yield from _lines("Containers", [_container(container, {}) for container in template["spec"]["containers"]])
+    yield from _lines("Containers", _containers(template["spec"], {}))
 
 
 def _mesh_rows(status: WorldStatus, namespace: str, name: str) -> Iterator[Row]:

@@ -30,6 +30,16 @@ def test_a_pod_is_described_with_what_the_mesh_makes_of_it(aether: Aether, serve
     assert "main: running, 2 restarts: true" in said.out
 
 
+def test_a_container_that_starts_again_is_described_with_its_last_words(aether: Aether, served: ServedWorld) -> None:
+    cart = pod("shop/cart-1")
+    cart["status"]["containerStatuses"][0]["lastState"] = {"terminated": {"message": "exit status 1\nport 80 is taken"}}
+    served.apply(cart)
+    served.set_status(key_of(cart), cart["status"])
+    said = aether("describe", "pod", "cart-1").out
+    assert "  ended before: exit status 1\n" in said
+    assert "  ended before: port 80 is taken\n" in said
+
+
 def test_a_service_and_a_deployment_are_described(aether: Aether, served: ServedWorld) -> None:
     service = {
         "apiVersion": "v1",
