@@ -115,7 +115,7 @@ class Agent:
         self.ads.on_demand = self.cold.ask
         self.ads.on_known_names = self.cold.restore
         await self.ads.start()
-        api = agent_api(self._socket, AgentBackend(self.state, self.ads, self.capture))
+        api = agent_api(self._socket, AgentBackend(self.state, self.ads))
         await api.start()
         try:
             async with asyncio.TaskGroup() as group:

@@ -1,11 +1,11 @@
 """What the agent's admin socket is answered from: the live plan and snapshot."""
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, Protocol
 
-from aether.adapters.envoy.xds import AdsServer
-from aether.control.agent.capture import NodeCapture
+from aether.adapters.envoy.tally import AdsStatistics
 from aether.control.agent.state import AgentState
+from aether.model.facts import Rejection
 from aether.model.names import ServiceId
 from aether.model.world import AgentStatus, ExplainRequest, Explanation, NodeScope, ResourceVersion, ScopeEntry
 from aether.plan.mesh.demand import wanted_services
@@ -15,13 +15,20 @@ from aether.render.envoy.json import resource_as_json
 from aether.render.explain import explain
 
 
+class ProxyWord(Protocol):
+    """What Envoy was told and took, as the ADS server counts it."""
+
+    def statistics(self) -> AdsStatistics: ...
+
+    def rejections(self) -> tuple[Rejection, ...]: ...
+
+
 class AgentBackend:
     """Answers from what is in force now; changes nothing."""
 
-    def __init__(self, state: AgentState, ads: AdsServer, capture: NodeCapture) -> None:
+    def __init__(self, state: AgentState, ads: ProxyWord) -> None:
         self._state = state
         self._ads = ads
-        self._capture = capture
 
     def status(self) -> AgentStatus:
         statistics = self._ads.statistics()
