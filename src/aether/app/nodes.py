@@ -69,7 +69,7 @@ class Nodes:
     def problems(self) -> tuple[Diagnostic, ...]:
         reports = [supervisor.report() for supervisor in self._supervisors]
         return tuple(
-            Diagnostic(code="process-down", message=report.problem, where=report.name)
+            Diagnostic(code="process-down", message=report.problem)
             for report in reports
             if report.problem and report.life is not Life.SERVING
         )

@@ -90,6 +90,9 @@ def _spawn(options: UpOptions, paths: WorldPaths) -> int:
         with paths.log.open("ab") as log:
             pid = spawn_world(argv, name=options.world, netns_dir=paths.netns, detach=options.is_detached, log=log)
         write_process(paths, pid)
+    except AetherError:
+        remove_runtime(paths)
+        raise
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     return pid
