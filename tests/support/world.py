@@ -65,9 +65,10 @@ class RunningWorld:
         self.api = ApiClient(self.paths.api_socket)
 
     def aether(self, *arguments: str, stdin: str = "", limit_s: float = 60.0) -> Ran:
-        """Run the command line on this world."""
+        """Run a command (the first argument) on this world."""
+        command, *rest = arguments
         done = subprocess.run(
-            [AETHER, *arguments, "--world", self.name],
+            [AETHER, command, "--world", self.name, *rest],
             input=stdin,
             capture_output=True,
             text=True,
@@ -217,7 +218,8 @@ def world(name: str, *directories: Path, nodes: int = 1, ready: bool = True) -> 
         yield running
     finally:
         subprocess.run([AETHER, "down", "--world", name], capture_output=True, timeout=60, check=False, env=env)
-        shutil.rmtree(running.paths.state, ignore_errors=True)
+        for left in (running.paths.state, running.paths.runtime):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _logs(running: RunningWorld) -> str:

@@ -79,12 +79,15 @@ def _capture_checks(facts: WorldFacts, pods: Sequence[Pod]) -> tuple[Check, ...]
 
 
 def _service_check(service: ServiceStatus) -> Check:
+    """A service of which nothing is registered was scaled down or is leaving; its name is kept for a while."""
     name = f"{service.namespace}/{service.name}"
     if service.healthy:
         return Check(fact=f"{name} has {service.healthy} of {service.endpoints} endpoints healthy")
-    why = "none of its endpoints is healthy" if service.endpoints else "no endpoint is registered"
     advice = f"the pods of ServiceAccount {name}: aether get pods -n {service.namespace}"
-    return Check(fact=f"{name} has a healthy endpoint", verdict=CheckVerdict.FAILED, why=why, advice=advice)
+    fact = f"{name} has a healthy endpoint"
+    if not service.endpoints:
+        return Check(fact=fact, verdict=CheckVerdict.WARNING, why="no endpoint is registered", advice=advice)
+    return Check(fact=fact, verdict=CheckVerdict.FAILED, why="none of its endpoints is healthy", advice=advice)
 
 
 def _problem_checks(problems: Iterable[Diagnostic]) -> tuple[Check, ...]:

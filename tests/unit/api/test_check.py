@@ -8,6 +8,7 @@ from aether.api.backend import WorldFacts
 from aether.api.check import world_checks
 from aether.api.status import world_status
 from aether.errors import Diagnostic
+from aether.model.endpoint import Health
 from aether.model.facts import MeshConfig, NodeReport, Rejection
 from aether.model.world import Check, CheckVerdict
 
@@ -66,9 +67,11 @@ def test_a_running_pod_of_the_mesh_that_is_not_captured_fails() -> None:
     assert "shop/tool-1" not in fact.why
 
 
-def test_a_service_without_a_healthy_endpoint_fails() -> None:
+def test_a_service_whose_endpoints_are_all_unhealthy_fails_and_one_without_any_is_told() -> None:
     (none,) = checks(views=(CART,))["services"]
-    assert (none.verdict, none.why) == (CheckVerdict.FAILED, "no endpoint is registered")
+    assert (none.verdict, none.why) == (CheckVerdict.WARNING, "no endpoint is registered")
+    (sick,) = checks(views=(CART,), rows=(row("shop/cart", health=Health.UNHEALTHY),))["services"]
+    assert (sick.verdict, sick.why) == (CheckVerdict.FAILED, "none of its endpoints is healthy")
 
 
 def test_what_was_declared_wrong_is_a_warning_that_names_the_place() -> None:
