@@ -9,7 +9,7 @@ from aether.model.facts import Rejection
 from aether.model.names import ServiceId
 from aether.model.world import AgentStatus, ExplainRequest, Explanation, NodeScope, ResourceVersion, ScopeEntry
 from aether.plan.mesh.demand import wanted_services
-from aether.plan.mesh.node import MeshCluster, PodDialCluster, plan_cluster
+from aether.plan.mesh.node import MeshCluster, PodDialCluster
 from aether.plan.mesh.pods import declared_pods
 from aether.render.envoy.json import resource_as_json
 from aether.render.explain import explain
@@ -46,13 +46,11 @@ class AgentBackend:
 
     def scope(self) -> NodeScope:
         """The services whose clusters this node holds, and why."""
-        plan, facts, context = self._state.plan, self._state.facts, self._state.context
-        if plan is None or facts is None or context is None:
+        plan, facts = self._state.plan, self._state.facts
+        if plan is None or facts is None:
             return NodeScope(node=self._state.node, directory=0)
-        planned = {cluster.name: cluster for cluster in plan.clusters}
-        new = [plan_cluster(name, context) for name in self._state.observed - planned.keys()]
         names: dict[ServiceId, list[str]] = defaultdict(list)
-        for cluster in (*planned.values(), *new):
+        for cluster in self._state.clusters():
             if isinstance(cluster, MeshCluster | PodDialCluster):
                 names[cluster.service].append(cluster.name)
         pods = declared_pods(facts)

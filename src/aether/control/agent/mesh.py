@@ -4,7 +4,7 @@ The order of one step keeps rulings B.3: what capture needs of a new port is in 
 and leaves after it left them; a pod counts as captured once its table is applied and Envoy has its listeners.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 import structlog
@@ -14,12 +14,12 @@ from aether.control.agent.identity import Identities
 from aether.control.agent.state import AgentState
 from aether.model.facts import NodeFacts
 from aether.plan.mesh.node import (
-    ClusterPlan,
     MeshCluster,
     MeshContext,
     NodePlan,
     Tombstone,
     next_context,
+    plan_cluster,
     plan_node_in,
 )
 from aether.render.envoy.names import CLUSTER, LISTENER, SECRET, inbound_listener
@@ -107,23 +107,25 @@ class MeshLoop:
 
     async def _retire(self, context: MeshContext, plan: NodePlan) -> None:
         """Take away the clusters whose name changes owner, before the new owner's go out under it (rulings D.4)."""
-        snapshot = self._state.snapshot
-        owners = {one.name: one.service for one in self._clusters() if isinstance(one, MeshCluster)}
-        changed = [
-            one.name
-            for one in plan.clusters
-            if isinstance(one, MeshCluster) and owners.get(one.name, one.service) != one.service
-        ]
-        if not changed:
-            return
-        tombstones = {name: render_cluster(Tombstone(name=name), plan.config)[0] for name in changed}
-        self._state.snapshot = {**snapshot, CLUSTER: {**snapshot[CLUSTER], **tombstones}}
-        self._proxy.publish(self._state.snapshot)
-        await self._proxy.wait_acked(CLUSTER, frozenset(changed), ACK_WAIT_S)
-        log.info("addresses-changed-owner", clusters=changed, services=len(context.services.views))
+        retired: frozenset[str] = frozenset()
+        while changed := self._changing_owner(context, plan) - retired:  # while it waits, more names may be asked for
+            snapshot = self._state.snapshot
+            tombstones = {name: render_cluster(Tombstone(name=name), plan.config)[0] for name in changed}
+            self._state.snapshot = {**snapshot, CLUSTER: {**snapshot[CLUSTER], **tombstones}}
+            self._proxy.publish(self._state.snapshot)
+            await self._proxy.wait_acked(CLUSTER, changed, ACK_WAIT_S)
+            retired |= changed
+            log.info("addresses-changed-owner", clusters=sorted(changed), services=len(context.services.views))
 
-    def _clusters(self) -> Iterable[ClusterPlan]:
-        return self._state.plan.clusters if self._state.plan is not None else ()
+    def _changing_owner(self, context: MeshContext, plan: NodePlan) -> frozenset[str]:
+        planned = {one.name: one for one in plan.clusters}
+        before = [one for one in self._state.clusters() if isinstance(one, MeshCluster)]
+        after = [planned.get(one.name) or plan_cluster(one.name, context) for one in before]
+        return frozenset(
+            old.name
+            for old, new in zip(before, after, strict=True)
+            if isinstance(new, MeshCluster) and new.service != old.service
+        )
 
     async def _listening(self, plan: NodePlan) -> frozenset[str]:
         """The pods whose listeners Envoy has taken; waits a little for those it has not yet."""

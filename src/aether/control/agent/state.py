@@ -6,7 +6,7 @@ Rule: loops read anything, each field has one writer, named beside it.
 from collections.abc import Callable
 
 from aether.model.facts import NodeFacts
-from aether.plan.mesh.node import MeshContext, NodePlan
+from aether.plan.mesh.node import ClusterPlan, MeshContext, NodePlan, plan_cluster
 from aether.render.envoy.snapshot import Snapshot
 
 
@@ -29,6 +29,14 @@ class AgentState:
 
     def accept(self, context: MeshContext, plan: NodePlan, snapshot: Snapshot) -> None:
         self.context, self.plan, self.snapshot = context, plan, snapshot
+
+    def clusters(self) -> tuple[ClusterPlan, ...]:
+        """What the proxy's cluster names stand for now: as planned, and as answered since."""
+        if self.plan is None or self.context is None:
+            return ()
+        planned = self.plan.clusters
+        since = self.observed - {one.name for one in planned}
+        return (*planned, *(plan_cluster(name, self.context) for name in sorted(since)))
 
     def on_change(self, wake: Callable[[], None]) -> None:
         self._listeners.append(wake)
