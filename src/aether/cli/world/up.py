@@ -49,7 +49,10 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_up(options: UpOptions) -> int:
-    """The exit code: 0 after an orderly end or, detached, a good start; 1 if the world failed, 2 for bad manifests."""
+    """The exit code: 0 after an orderly end or, detached, a good start; 2 for bad manifests.
+
+    1 if the world failed or, detached, is not all ready in time; then it stays up all the same.
+    """
     manifests = read_manifests(str(path) for path in options.directories)
     paths = _paths(options.world)
     with claim_runtime(paths), _ending_signals_raise():
@@ -109,12 +112,15 @@ def _start(options: UpOptions, paths: WorldPaths, pid: int, manifests: tuple[Man
         if manifests:
             progress.done(f"{len(report.applied)} objects applied, {len(report.diagnostics)} refused")
         print_diagnostics(report)
-        status = _wait_until_ready(client, pid, progress, options)
+        status, is_ready = _wait_until_ready(client, pid, progress, options)
     seconds = time.monotonic() - began
-    print_line(f"the mesh is up after {seconds:.1f} s. Try next:")
+    state = "is up" if is_ready else "runs, but is not all ready,"
+    print_line(f"the mesh {state} after {seconds:.1f} s. Try next:")
     for command in next_commands(status, world=options.world):
         print_line(f"  {command}")
-    return WRONG_INPUT if report.diagnostics else 0
+    if report.diagnostics:
+        return WRONG_INPUT
+    return 0 if is_ready else FAILED
 
 
 def _wait_for_api(client: ApiClient, paths: WorldPaths, pid: int, progress: Progress) -> None:
@@ -140,8 +146,8 @@ def _no_start(words: str) -> AetherError:
     return CliError(f"the world did not start\n{words}", advice="aether check")
 
 
-def _wait_until_ready(client: ApiClient, pid: int, progress: Progress, options: UpOptions) -> WorldStatus:
-    """Until everything is ready, nothing moves any more, or the time is up; says which phases were done."""
+def _wait_until_ready(client: ApiClient, pid: int, progress: Progress, options: UpOptions) -> tuple[WorldStatus, bool]:
+    """Until everything is ready, nothing moves any more, or the time is up; says which phases were done, and if all."""
     readiness = Readiness(timeout_s=options.timeout_s, now=time.monotonic())
     while True:
         status = client.get("/v1/status", reply=WorldStatus)
@@ -153,9 +159,10 @@ def _wait_until_ready(client: ApiClient, pid: int, progress: Progress, options: 
         progress.doing(readiness.waiting_for)
         if wait_end(pid, POLL_S):
             raise CliError("the world has ended while it was starting", advice="aether check")
-    for line in readiness.unfinished(status):
+    unfinished = readiness.unfinished(status)
+    for line in unfinished:
         progress.warn(line)
-    return status
+    return status, not unfinished
 
 
 @contextmanager
