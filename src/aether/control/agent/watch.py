@@ -8,7 +8,7 @@ from typing import Protocol
 
 from aether.adapters.clock import Clock
 from aether.adapters.kernel.netns import socket_in
-from aether.adapters.liveness import check_liveness
+from aether.adapters.liveness import SocketIn, check_liveness
 from aether.control.agent.health import HealthBook, Look
 from aether.control.agent.state import AgentState
 from aether.errors import Diagnostic
@@ -44,10 +44,14 @@ class ProxyAdmin(Protocol):
 class HealthWatch:
     """One look at everything; `state.healthy` and `state.is_proxy_live` are what it found."""
 
-    def __init__(self, state: AgentState, admin: ProxyAdmin, *, clock: Clock) -> None:
+    def __init__(
+        self, state: AgentState, admin: ProxyAdmin, *, clock: Clock, open_socket: SocketIn | None = None
+    ) -> None:
+        """`open_socket` makes a socket in the network namespace of a pod."""
         self._state = state
         self._admin = admin
         self._clock = clock
+        self._open_socket = open_socket or _socket_in
         self._live_at: dict[str, float] = {}
         self._away_at = clock.now()
         self._is_seeded = False
@@ -64,10 +68,10 @@ class HealthWatch:
         self._note_proxy(is_live=is_live)
         pods = [one for one in declared_pods(facts) if not one.pod.is_terminating]
         looks = await asyncio.gather(*(self._look(one, passed) for one in pods))
-        self._live_at = {uid: at for uid, at in self._live_at.items() if uid in self.book.last}
         before = self.problems()
         has_changed = self.book.record(tuple(looks)) or is_live != self._state.is_proxy_live
         has_changed |= self.problems() != before
+        self._live_at = {uid: at for uid, at in self._live_at.items() if uid in self.book.last}
         self._state.healthy, self._state.is_proxy_live = self.book.healthy, is_live
         if has_changed:
             self._state.changed()
@@ -117,7 +121,7 @@ class HealthWatch:
         port = one.declaration.liveness
         assert port is not None
         codec = dict(one.declaration.codecs).get(port.number, Codec.H1)
-        is_live = await check_liveness(_socket_in, one.pod.netns, port.number, port.port_class, codec)
+        is_live = await check_liveness(self._open_socket, one.pod.netns, port.number, port.port_class, codec)
         if is_live:
             self._live_at[uid] = now
         return is_live
