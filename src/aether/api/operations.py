@@ -36,7 +36,7 @@ class VersionInfo(msgspec.Struct, frozen=True, kw_only=True):
     version: str
 
 
-def operation_routes(backend: WorldBackend, agents: AgentClient, clock: Clock) -> list[web.RouteDef]:
+def operation_routes(backend: WorldBackend, agents: AgentClient) -> list[web.RouteDef]:
     """The handlers, bound to what answers them."""
 
     async def get_version(_: web.Request) -> web.Response:
@@ -62,6 +62,23 @@ def operation_routes(backend: WorldBackend, agents: AgentClient, clock: Clock) -
             raise NoSuchNode(f"no node {node!r}; there are {', '.join(sorted(backend.facts().nodes))}")
         return json_response(await agents.scope(backend.agent_socket(node)))
 
+    async def stop(_: web.Request) -> web.Response:
+        backend.stop()
+        return json_response({"stopping": backend.name})
+
+    return [
+        web.get("/v1/version", get_version),
+        web.get("/v1/status", get_status),
+        web.get("/v1/check", get_check),
+        web.post("/v1/explain", explain),
+        web.get("/v1/scope/{node}", get_scope),
+        web.post("/v1/stop", stop),
+    ]
+
+
+def pod_routes(backend: WorldBackend, clock: Clock) -> list[web.RouteDef]:
+    """The handlers of what is asked about one pod, by any of its names."""
+
     async def get_logs(request: web.Request) -> web.StreamResponse:
         pod = find_pod(backend.objects, _query(request))
         uid = pod["metadata"]["uid"]
@@ -73,20 +90,7 @@ def operation_routes(backend: WorldBackend, agents: AgentClient, clock: Clock) -
     async def get_pod(request: web.Request) -> web.Response:
         return json_response(find_pod(backend.objects, _query(request)))
 
-    async def stop(_: web.Request) -> web.Response:
-        backend.stop()
-        return json_response({"stopping": backend.name})
-
-    return [
-        web.get("/v1/version", get_version),
-        web.get("/v1/status", get_status),
-        web.get("/v1/check", get_check),
-        web.post("/v1/explain", explain),
-        web.get("/v1/scope/{node}", get_scope),
-        web.get("/v1/logs", get_logs, name="stream-logs"),
-        web.get("/v1/pod", get_pod),
-        web.post("/v1/stop", stop),
-    ]
+    return [web.get("/v1/logs", get_logs, name="stream-logs"), web.get("/v1/pod", get_pod)]
 
 
 def _status(backend: WorldBackend) -> WorldStatus:

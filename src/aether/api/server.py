@@ -10,7 +10,7 @@ from aether.api.agent import agent_routes
 from aether.api.agent_client import AgentClient
 from aether.api.backend import AgentBackend, WorldBackend
 from aether.api.objects import object_routes
-from aether.api.operations import operation_routes
+from aether.api.operations import operation_routes, pod_routes
 from aether.api.problem import answer_with_problems
 
 BODY_LIMIT_BYTES = 16 * 1024 * 1024
@@ -41,7 +41,9 @@ class ApiServer:
 
 def world_api(socket: Path, backend: WorldBackend, *, clock: Clock) -> ApiServer:
     """The API of a world (api.sock)."""
-    return ApiServer(socket, [*object_routes(backend), *operation_routes(backend, AgentClient(), clock)])
+    return ApiServer(
+        socket, [*object_routes(backend), *operation_routes(backend, AgentClient()), *pod_routes(backend, clock)]
+    )
 
 
 def agent_api(socket: Path, backend: AgentBackend) -> ApiServer:
