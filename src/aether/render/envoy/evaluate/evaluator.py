@@ -103,6 +103,11 @@ class Evaluator:
         if isinstance(arrived, Verdict):
             return arrived
         course, manager = arrived
+        is_http10 = course.scene.connection.spoken is Spoken.HTTP10
+        if is_http10 and not manager.accepts_http10:
+            return course.then(StepKind.ANSWER, "426", "HTTP/1.0 is not spoken here").ends(Answer(status=426))
+        if is_http10 and not request.authority:
+            request = msgspec.structs.replace(request, authority=manager.default_host)
         if not request.authority:
             return course.then(StepKind.ANSWER, "400", "the request names no host").ends(Answer(status=400))
         course = course.sees(manager.prepare(course.scene.with_headers(headers_of(request))))

@@ -31,14 +31,15 @@ from aether.render.envoy.evaluate.verdict import Answer
 
 _MANAGER = shape(
     "codec_type stat_prefix rds route_config http_filters early_header_mutation_extensions strip_trailing_host_dot "
-    "local_reply_config upgrade_configs",
-    "add_user_agent common_http_protocol_options http_protocol_options http2_protocol_options server_name "
+    "local_reply_config upgrade_configs http_protocol_options",
+    "add_user_agent common_http_protocol_options http2_protocol_options server_name "
     "server_header_transformation max_request_headers_kb stream_idle_timeout request_timeout request_headers_timeout "
     "drain_timeout delayed_close_timeout access_log access_log_options use_remote_address xff_num_trusted_hops "
     "skip_xff_append via generate_request_id preserve_external_request_id always_set_request_id_in_response "
     "forward_client_cert_details set_current_client_cert_details internal_address_config tracing "
     "stream_error_on_invalid_http_message append_local_overload",
 )
+_HTTP1 = shape("accept_http_10 default_host_for_http_10", "enable_trailers allow_absolute_url")
 _RDS = shape("route_config_name", "config_source")
 _UPGRADE = shape("upgrade_type enabled")
 _EXTENSION = shape("typed_config", "name")
@@ -137,12 +138,17 @@ class Mapper(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manager(msgspec.Struct, frozen=True, kw_only=True):
-    """An HTTP connection manager. `table` names an RDS resource, or `inline_table` is the table itself."""
+    """An HTTP connection manager. `table` names an RDS resource, or `inline_table` is the table itself.
+
+    `default_host` is the host of an HTTP/1.0 request that names none, "" for none.
+    """
 
     stat_prefix: str
     codec: str
     table: str
     inline_table: Proto | None
+    accepts_http10: bool
+    default_host: str
     strips_trailing_dot: bool
     early_edits: Edits
     filters: tuple[HttpFilter, ...]
@@ -174,6 +180,7 @@ def read_manager(message: Proto) -> Manager:
     for upgrade in message.upgrade_configs:
         _UPGRADE.check(upgrade)
         require(upgrade.upgrade_type.lower() != "connect", "CONNECT upgrades")
+    _HTTP1.check(message.http_protocol_options)
     if message.HasField("rds"):
         _RDS.check(message.rds)
     codecs = http_connection_manager_pb2.HttpConnectionManager.CodecType
@@ -182,6 +189,8 @@ def read_manager(message: Proto) -> Manager:
         codec=codecs.Name(message.codec_type),
         table=message.rds.route_config_name if message.HasField("rds") else "",
         inline_table=message.route_config if message.HasField("route_config") else None,
+        accepts_http10=message.http_protocol_options.accept_http_10,
+        default_host=message.http_protocol_options.default_host_for_http_10,
         strips_trailing_dot=message.strip_trailing_host_dot,
         early_edits=tuple(edit for one in message.early_header_mutation_extensions for edit in _read_early(one)),
         filters=tuple(_read_filter(one) for one in message.http_filters),
