@@ -158,12 +158,16 @@ def refusal_body(reason: Reason, authority: str, ports: Iterable[ServicePort]) -
 
 
 def refusal_ports(refusal: Refuse, request: HttpRequest, directory: Directory) -> tuple[ServicePort, ...]:
-    """What a refusal lists: the ports of the dialled pod where one is meant, else those of the service."""
+    """What a refusal lists: the ports of the dialled pod where one is meant, else those of the service.
+
+    None for a name that is not the mesh's, though there is such a service: a Kubernetes name that the user owns.
+    """
     pod = directory.pods.get(request.dialled_address)
     if pod is not None and request.dialled_port != PROXY_PORT:
         return tuple(ServicePort(number, port_class, number) for number, port_class, _ in pod.ports)
     view = directory.views.get(refusal.service)
-    return () if view is None else view.ports
+    is_named = _resolve(parse_authority(request.authority), request, directory) is view
+    return view.ports if view is not None and is_named else ()
 
 
 NAME_LIMIT_BYTES = 253

@@ -375,6 +375,8 @@ def test_a_refusal_names_the_service_as_spelled_and_lists_its_ports(authority: s
         ("web.red", "10.244.1.7", 7777, "7000=tcp, 8000=http"),
         ("web.red:1", "10.244.1.7", 18081, "80=http, 5353=udp, 8080=http, 9000=tcp"),
         ("ghost.red:18081", WEB, 18081, ""),
+        ("own.red:18081", WEB, 18081, ""),
+        ("own.red.aether.internal:18081", WEB, 18081, "80=http, 3306=tcp, 7000=http"),
     ],
 )
 def test_a_refusal_lists_the_ports_of_the_dialled_pod_or_of_the_service(
