@@ -46,13 +46,14 @@ class MemoryAdmin:
 
     def __init__(self) -> None:
         self.live = True
+        self.is_mute = False
         self.inbounds: dict[str, int] = {UID: 1}
 
     async def is_live(self) -> bool:
         return self.live
 
     async def gauges(self, pattern: str) -> Mapping[str, int]:
-        if not self.live:
+        if self.is_mute or not self.live:
             raise AetherError(f"nobody answers for {pattern}")
         return {probe_healthy_stat(uid): value for uid, value in self.inbounds.items()}
 
@@ -225,6 +226,15 @@ async def test_after_its_grace_a_proxy_that_says_nothing_of_a_pod_speaks_against
     node.clock.advance(PROXY_GRACE_S)
     await node.look(FAILURES)
     assert not node.is_healthy
+
+
+async def test_a_look_that_fails_changes_nothing(node: Node) -> None:
+    await node.look()
+    node.admin.is_mute = True
+    for _ in range(FAILURES * 2):
+        with pytest.raises(AetherError):
+            await node.look()
+    assert node.is_healthy
 
 
 async def test_a_proxy_that_stays_away_takes_every_pod_out(node: Node) -> None:
