@@ -144,7 +144,7 @@ class NodeCapture:
     def _forget(self, wanted: Mapping[str, DeclaredPod]) -> None:
         for uid in self._tables.keys() - wanted.keys():
             self._tables.pop(uid).ruleset.close()
-            self.failures.pop(uid, None)
+        self.failures = {uid: text for uid, text in self.failures.items() if uid in wanted}
 
 
 class NodeRouting:
