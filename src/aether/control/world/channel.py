@@ -4,7 +4,7 @@ A report replaces the one before it. An agent that is away keeps its rows and it
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -73,7 +73,7 @@ class NodeChannels:
             facts = build_facts(self._store, self._registry, node, config=self._config, sandboxes=sandboxes)
             latest.set(msgspec.structs.replace(facts, ca_pem=ca_pem))
 
-    async def facts(self, node: str) -> AsyncIterator[NodeFacts]:
+    async def facts(self, node: str) -> AsyncGenerator[NodeFacts, None]:
         if node not in self._facts:
             raise UnknownNode(f"node {node!r} is not in this mesh")
         self._connected[node] = self._connected.get(node, 0) + 1

@@ -7,8 +7,13 @@ from aether.adapters.clock import ManualClock
 from aether.adapters.objects.kinds import KubeObject, ObjectKey
 from aether.adapters.objects.memory import MemoryStore
 from aether.adapters.objects.store import USER
+from aether.control.world.facts import build_facts
+from aether.control.world.registry import EmbeddedRegistry
+from aether.model.facts import MeshConfig, NodeFacts, ServiceRecord
 
 CONTAINER = {"name": "main", "image": "host", "command": ["run"]}
+CONFIG = MeshConfig()
+READY = {"type": "Ready", "status": "True"}
 NONE: Mapping[str, str] = {}
 
 
@@ -45,3 +50,27 @@ class StoreBench:
     async def say(self, name: str, namespace: str = "default", **status: Any) -> None:
         """Write a pod's status."""
         await self.store.update_status(ObjectKey("Pod", namespace, name), status)
+
+
+class FactsBench(StoreBench):
+    """A store beside a registry, and pods that run in sandboxes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.registry = EmbeddedRegistry()
+        self.sandboxes: dict[str, str] = {}
+
+    async def run(self, name: str, address: str, *, node: str = "n1", is_ready: bool = True, **fields: Any) -> str:
+        """A pod that runs in a sandbox; its uid."""
+        spec = fields.pop("spec", {})
+        await self.pod(name, "shop", nodeName=node, serviceAccountName="cart", **{**spec, "metadata": fields})
+        await self.say(name, "shop", phase="Running", podIPs=[{"ip": address}], conditions=[READY] if is_ready else [])
+        uid: str = self.get("Pod", name, "shop")["metadata"]["uid"]
+        self.sandboxes[uid] = f"/netns/{name}"
+        return uid
+
+    def facts(self, node: str = "n1") -> NodeFacts:
+        return build_facts(self.store, self.registry, node, config=CONFIG, sandboxes=self.sandboxes)
+
+    def service(self, name: str) -> ServiceRecord:
+        return next(record for record in self.facts().services if record.service.name == name)

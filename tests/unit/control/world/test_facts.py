@@ -2,15 +2,11 @@ from typing import Any
 
 import pytest
 from tests.support.facts import row
-from tests.unit.control.world.bench import CONTAINER, StoreBench
+from tests.unit.control.world.bench import CONFIG, CONTAINER, READY, FactsBench
 
 from aether.adapters.objects.kinds import ObjectKey
-from aether.control.world.facts import build_facts
-from aether.control.world.registry import EmbeddedRegistry
 from aether.model.facts import (
     LocalPod,
-    MeshConfig,
-    NodeFacts,
     NodeReport,
     ServiceEndpoint,
     ServicePortRecord,
@@ -18,31 +14,6 @@ from aether.model.facts import (
 )
 from aether.model.names import ServiceId
 from aether.model.ports import PortClass, Transport
-
-CONFIG = MeshConfig()
-READY = {"type": "Ready", "status": "True"}
-
-
-class FactsBench(StoreBench):
-    def __init__(self) -> None:
-        super().__init__()
-        self.registry = EmbeddedRegistry()
-        self.sandboxes: dict[str, str] = {}
-
-    async def run(self, name: str, address: str, *, node: str = "n1", is_ready: bool = True, **fields: Any) -> str:
-        """A pod that runs in a sandbox; its uid."""
-        spec = fields.pop("spec", {})
-        await self.pod(name, "shop", nodeName=node, serviceAccountName="cart", **{**spec, "metadata": fields})
-        await self.say(name, "shop", phase="Running", podIPs=[{"ip": address}], conditions=[READY] if is_ready else [])
-        uid: str = self.get("Pod", name, "shop")["metadata"]["uid"]
-        self.sandboxes[uid] = f"/netns/{name}"
-        return uid
-
-    def facts(self, node: str = "n1") -> NodeFacts:
-        return build_facts(self.store, self.registry, node, config=CONFIG, sandboxes=self.sandboxes)
-
-    def service(self, name: str) -> ServiceRecord:
-        return next(record for record in self.facts().services if record.service.name == name)
 
 
 @pytest.fixture
