@@ -114,6 +114,7 @@ class Agent:
         self.cold.load()
         self.ads.on_demand = self.cold.ask
         self.ads.on_known_names = self.cold.restore
+        self.ads.on_rejections = self._report
         await self.ads.start()
         api = agent_api(self._socket, AgentBackend(self.state, self.ads))
         await api.start()

@@ -59,12 +59,14 @@ class AdsServer:
     that is not published: publish it, then or later, and return True; False answers that it does not exist, which
     Envoy believes for good. `on_secret(name)` likewise for secrets, where False may be asked again. `on_known_names`
     is called on every new stream with the on-demand names that this Envoy remembers, before anything is answered.
+    `on_rejections` is called when `rejections` are others than before.
     """
 
     def __init__(self, socket_path: Path, *, clock: Clock | None = None) -> None:
         self.on_demand: Callable[[str], bool] = _never
         self.on_secret: Callable[[str], bool] = _never
         self.on_known_names: Callable[[frozenset[str]], None] = _ignore
+        self.on_rejections: Callable[[], None] = _nothing
         self._socket_path = socket_path
         self._clock = clock or SystemClock()
         self._server: grpc.aio.Server | None = None
@@ -75,6 +77,7 @@ class AdsServer:
         self._is_dispatching = False
         self._answered = asyncio.Event()
         self._tally = Tally()
+        self._rejections: tuple[Rejection, ...] = ()
 
     async def start(self) -> None:
         """Listen. A socket file that an earlier life left is replaced."""
@@ -225,6 +228,9 @@ class AdsServer:
     def _note_answer(self) -> None:
         answered, self._answered = self._answered, asyncio.Event()
         answered.set()
+        before, self._rejections = self._rejections, self.rejections()
+        if self._rejections != before:
+            self.on_rejections()
 
 
 def _substitute(name: str) -> Frame:
@@ -238,3 +244,7 @@ def _never(name: str) -> bool:
 
 def _ignore(names: frozenset[str]) -> None:
     del names
+
+
+def _nothing() -> None:
+    return
