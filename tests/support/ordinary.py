@@ -1,7 +1,7 @@
 """Commands run as an ordinary user: nobody's groups, no capability, a home of their own.
 
-The interpreter may stand where only root may go. Such a folder is covered, in a mount namespace of the command's own, by
-an empty one that everybody may pass, with the interpreter back in its place. Nothing else is different for the command.
+The interpreter may stand where only root may go. Such a folder is covered, in a mount namespace of the command's own,
+by an empty one that everybody may pass, with the interpreter back in its place. Nothing else is different for it.
 """
 
 import contextlib

@@ -46,6 +46,10 @@ def test_http_hops_are_h2_retry_only_what_no_application_saw_and_end_before_thei
     options = http_options(mesh_cluster(HTTP_CLUSTER))
     assert options.explicit_http_config.HasField("http2_protocol_options")
     assert options.common_http_protocol_options.max_connection_duration.seconds == 6 * 3600
+    short = http_options(mesh_cluster(HTTP_CLUSTER, leaf_lifetime_s=12.0))
+    assert short.common_http_protocol_options.max_connection_duration.seconds == 3
+    longest = http_options(mesh_cluster(HTTP_CLUSTER, leaf_lifetime_s=1e6))
+    assert longest == options, "no leaf lives longer than a day"
     assert options.retry_policy.retry_on == "connect-failure,refused-stream,reset-before-request"
 
 
