@@ -238,14 +238,31 @@ async def test_commands_run_inside_the_container(one: PodBench) -> None:
     uid = await one.apply("p", [container], volumes=[{"name": "room", "emptyDir": {}}])
     await one.until_ready("p")
     output, sink = os.pipe()
-    text = "echo $WHO $PWD $(hostname); readlink /proc/self/ns/net /proc/1/ns/net; cat /proc/1/cmdline | tr '\\0' ' '"
+    text = "echo $WHO $PWD $(hostname); readlink /proc/self/ns/net; cat /proc/1/cmdline | tr '\\0' ' '"
     process = await one.runner.execute(uid, "", ("sh", "-c", text), (0, sink, sink), env={})
     assert await process.wait() == 0
     os.close(sink)
     lines = read_all(output).splitlines()
     assert lines[0] == "cart /room p"
-    assert lines[1] == lines[2] != namespaces("self")["net"]
-    assert "sandbox.py" in lines[3]
+    netns = os.stat(one.runner.sandboxes()[uid]).st_ino  # noqa: PTH116 -- the path's namespace, read at once
+    assert lines[1] == f"net:[{netns}]" != namespaces("self")["net"]
+    assert "sandbox.py" in lines[2]
+
+
+async def test_no_command_can_leave_its_capture_or_uncover_what_is_hidden(one: PodBench) -> None:
+    uid = await one.apply("p", [script(FOREVER)])
+    await one.until_ready("p")
+    output, sink = os.pipe()
+    text = "grep CapBnd /proc/self/status; unshare -n true || echo no namespace; ip link set lo down || echo no link"
+    process = await one.runner.execute(uid, "", ("sh", "-c", text), (0, sink, sink), env={})
+    assert await process.wait() == 0
+    os.close(sink)
+    text = read_all(output)
+    bounding = int(text.split()[1], 16)
+    assert not bounding >> 12 & 1, "net_admin"
+    assert not bounding >> 21 & 1, "sys_admin"
+    assert "no namespace" in text
+    assert "no link" in text
 
 
 async def test_a_command_inside_ends_with_its_signal_and_with_its_container(one: PodBench) -> None:

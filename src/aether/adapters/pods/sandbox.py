@@ -42,6 +42,13 @@ _KEPT_FLAGS = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
 """Mount flags that a remount must repeat: in a user namespace they are locked. statvfs(3) has the same numbers."""
 
 _PR_SET_PDEATHSIG = 1
+_PR_CAPBSET_DROP = 24
+_CAPABILITIES = 64  # more than there are; the kernel says which exist
+_KEPT_CAPABILITIES = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31})
+"""What a container may hold (capabilities(7)), as container runtimes do: chown, dac_override, fowner, fsetid, kill,
+setgid, setuid, setpcap, net_bind_service, net_raw, sys_chroot, mknod, audit_write, setfcap. Not net_admin, with
+which it could leave its capture, and not sys_admin, with which it could uncover what its mounts hide.
+"""
 
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _CHUNK_BYTES = 65536
@@ -223,6 +230,7 @@ def _become(order: dict[str, Any]) -> NoReturn:
         os.chdir(directory)
     except OSError as error:
         raise Failed(f"working directory {directory!r}: {error.strerror}") from error
+    _drop_capabilities()
     _switch_user(order["run_as"])
     name = order["argv"][0]
     try:
@@ -231,6 +239,13 @@ def _become(order: dict[str, Any]) -> NoReturn:
         raise Failed(f'exec: "{name}": not found') from None
     except OSError as error:
         raise Failed(f'exec: "{name}": {str(error.strerror).lower()}') from error
+
+
+def _drop_capabilities() -> None:
+    """Take from the command what no container may do. Who may not drop any has none to lose."""
+    for number in range(_CAPABILITIES):
+        if number not in _KEPT_CAPABILITIES:
+            _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0)
 
 
 def _switch_user(run_as: list[int] | None) -> None:
