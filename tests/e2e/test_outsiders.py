@@ -248,6 +248,18 @@ def test_a_destination_that_is_somebody_else_is_refused_by_the_caller(mesh: Bent
     mesh.wait("till to be itself", lambda: mesh.curl("out/insider", "http://till.out:9090/").status == 200)
 
 
+def test_a_connection_that_carries_no_identity_reaches_nobody(mesh: BentWorld) -> None:
+    (insider,) = mesh.pods("out", "insider")
+    address = addresses(mesh, "till")[0]
+    with mesh.bent(("no-identity",), node=insider["spec"]["nodeName"]):
+        answer = mesh.curl("out/insider", "http://till.out:9090/")
+        assert (answer.status, answer.error) == (503, "upstream-identity"), answer
+        ended = dial(mesh, "out/insider", "till.out", 9000, 2500)
+        assert set(ended.values()) <= {"", "ConnectionResetError"}, ended
+    mesh.wait("the identity to be back", lambda: mesh.curl("out/insider", "http://till.out:9090/").status == 200)
+    assert not accepted(mesh, address).keys() & {"9000", "2500"}
+
+
 def assert_not_till(answer: Answer) -> None:
     assert (answer.status, answer.error) == (503, "upstream-identity"), answer
     assert "did not accept each other's certificate" in answer.body

@@ -34,17 +34,24 @@ def _plain_identity(snapshot: Snapshot) -> Snapshot:
     Its network namespace too: that is another key, and would part the pools of two pods all the same.
     """
 
-    def change(filter_: Any) -> None:
-        if filter_.name != "envoy.filters.network.set_filter_state":
-            return
-        config = set_filter_state_pb2.Config.FromString(filter_.typed_config.value)
+    def change(config: Any) -> None:
         for value in config.on_new_connection:
             if value.object_key in {IDENTITY_KEY, NETNS_KEY}:
                 assert value.factory_key == HASHABLE
                 value.factory_key = PLAIN
-        filter_.typed_config.CopyFrom(pack(config))
 
-    return _each_filter(snapshot, "", change)
+    return _each_filter_state(snapshot, change)
+
+
+def _no_identity(snapshot: Snapshot) -> Snapshot:
+    """Connections carry no identity of their caller."""
+
+    def change(config: Any) -> None:
+        kept = [value for value in config.on_new_connection if value.object_key != IDENTITY_KEY]
+        config.ClearField("on_new_connection")
+        config.on_new_connection.extend(kept)
+
+    return _each_filter_state(snapshot, change)
 
 
 def _logged_connections(snapshot: Snapshot) -> Snapshot:
@@ -103,6 +110,7 @@ def _bad_secret(snapshot: Snapshot, name: str) -> Snapshot:
 
 BENDS: Mapping[str, Callable[..., Snapshot]] = {
     "plain-identity": _plain_identity,
+    "no-identity": _no_identity,
     "logged-connections": _logged_connections,
     "swapped-secret": _swapped_secret,
     "bad-cluster": _bad_cluster,
@@ -110,6 +118,18 @@ BENDS: Mapping[str, Callable[..., Snapshot]] = {
     "bad-table": _bad_table,
     "bad-secret": _bad_secret,
 }
+
+
+def _each_filter_state(snapshot: Snapshot, change: Callable[[Any], None]) -> Snapshot:
+    """Change what connections are made to carry."""
+
+    def of_filter(filter_: Any) -> None:
+        if filter_.name == "envoy.filters.network.set_filter_state":
+            config = set_filter_state_pb2.Config.FromString(filter_.typed_config.value)
+            change(config)
+            filter_.typed_config.CopyFrom(pack(config))
+
+    return _each_filter(snapshot, "", of_filter)
 
 
 def _each_filter(snapshot: Snapshot, prefix: str, change: Callable[[Any], None]) -> Snapshot:
