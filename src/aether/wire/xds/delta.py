@@ -196,7 +196,6 @@ class DeltaStream:
         (frame,) = sent.frames
         if not sub.refuse(frame, text):
             return []
-        sub.cure(frame.name)
         return [Rejected(type_url=sub.type_url, name=frame.name, version=frame.version, text=text)]
 
     def _next_cure(self, sub: Subscription, now: float) -> Sent | None:

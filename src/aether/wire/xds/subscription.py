@@ -60,6 +60,7 @@ class Subscription:
         self._sent: dict[str, str] = {}
         self._good: dict[str, Frame] = {}
         self._alone: set[str] = set()
+        self._doubtful: set[str] = set()  # may be in Envoy, which refused a message with it
         self._in_question: set[str] = set()
         self._forced: set[str] = set()
 
@@ -105,7 +106,6 @@ class Subscription:
 
     def compare(self, wanted: Mapping[str, Frame]) -> list[str]:
         """Replace what is wanted and find what that takes. Names that Envoy asked for and that nothing answers."""
-        gone = [name for name in self.refused if name not in wanted]
         self.wanted = wanted
         self._knows_wanted = True
         if not self.is_asked:
@@ -115,7 +115,7 @@ class Subscription:
         self.pending = {name: None for name in (wanted if self.is_wildcard else self.names) if self._is_due(name)}
         self.removals = {}
         if self.rule.sends_removals:
-            self.removals = {name: None for name in (*self._sent, *gone) if self._is_unwanted(name)}
+            self.removals = {name: None for name in (*self._sent, *sorted(self._doubtful)) if self._is_unwanted(name)}
         self._in_question = {name for name in self._in_question if name not in wanted}
         self._alone = {name for name in self._alone if name in wanted}
         return self._unanswered(self.names)
@@ -195,6 +195,7 @@ class Subscription:
             self.denials.pop(frame.name, None)
         for name in sent.removed:
             self._sent.pop(name, None)
+            self._doubtful.discard(name)
             self.removals.pop(name, None)
             self.denials.pop(name, None)
             if self._is_due(name):
@@ -209,6 +210,7 @@ class Subscription:
         for frame in sent.frames:
             if self.is_wildcard or frame.name in self.names:
                 self.acked[frame.name] = frame.version
+                self._doubtful.discard(frame.name)
                 if sent.is_single and self._is_wanted(frame.name, frame.version):
                     self._alone.discard(frame.name)
                 if self.rule.cures:
@@ -225,7 +227,9 @@ class Subscription:
         for frame in sent.frames:
             if self._revert(frame) and f" {frame.name}: " in text:
                 self.cure(frame.name)
-        self.removals.update(dict.fromkeys(name for name in sent.removed if sent.frames and self._is_unwanted(name)))
+        if self.rule.sends_removals and sent.frames:
+            names = (*(frame.name for frame in sent.frames), *sent.removed)
+            self.removals.update(dict.fromkeys(name for name in names if self._is_unwanted(name)))
 
     def isolate(self, *, is_forced: bool) -> None:
         """Envoy is stuck with something that it has not answered: undo all of that, and send it again, one by one."""
@@ -233,14 +237,17 @@ class Subscription:
             for frame in sent.frames:
                 self.cure(frame.name, is_forced=is_forced)
                 self._revert(frame)
-        for name in self.refused:
+        for name in sorted({*self.refused, *self._doubtful}):
             self.cure(name, is_forced=is_forced)
 
     def refuse(self, frame: Frame, text: str) -> bool:
-        """Envoy refused one resource. True if it is the wanted one and was not refused before."""
+        """Envoy refused one resource; it is cured. True if it is the wanted one and was not refused before."""
         self._revert(frame)
+        if self._is_unwanted(frame.name):
+            self.cure(frame.name)
         if not self._is_wanted(frame.name, frame.version) or frame.name in self.refused:
             return False
+        self.cure(frame.name)
         self.refused[frame.name] = Refusal(frame.version, text)
         self._alone.discard(frame.name)
         self.pending.pop(frame.name, None)
@@ -251,7 +258,9 @@ class Subscription:
         frame = self.wanted.get(name)
         if frame is not None:
             return self.acked.get(name) == frame.version
-        return name not in self.acked and not any(_mentions(sent, name) for sent in self.in_flight.values())
+        if name in self.acked or name in self._doubtful:
+            return False
+        return not any(_mentions(sent, name) for sent in self.in_flight.values())
 
     def quiet_since(self) -> float | None:
         """Since when Envoy answers nothing though something is unanswered; None if everything is answered."""
@@ -273,6 +282,8 @@ class Subscription:
         self._sent.pop(name)
         if name in self.acked:
             self._sent[name] = self.acked[name]
+        else:
+            self._doubtful.add(name)
         if self._is_due(name):
             self.pending[name] = None
             self._alone.add(name)
