@@ -20,11 +20,11 @@ types:           ## strict types
 quick:           ## all tests that need nothing
 	$(PYTEST) -m "not root and not envoy and not e2e and not slow" -n $(JOBS)
 test: setup      ## everything this machine can run: the README's test command
-	AETHER_REQUIRE=root,envoy,software $(PYTEST) -m "not slow" -n $(JOBS) --dist loadgroup
+	AETHER_REQUIRE=root,envoy,software $(PYTEST) -m "not slow" -n $(JOBS) --dist loadfile
 netns:           ## tests on the real kernel
 	$(PYTEST) tests/netns -n $(JOBS)
 e2e:             ## tests on a real mesh
-	$(PYTEST) tests/e2e -n $(JOBS) --dist loadgroup
+	$(PYTEST) tests/e2e -n $(JOBS) --dist loadfile
 golden:          ## rewrite golden files; then read the diff
 	$(PYTEST) tests/golden --rewrite-golden; git diff --stat -- tests/golden
 envoy-validate:  ## Envoy's own validation of every golden snapshot
