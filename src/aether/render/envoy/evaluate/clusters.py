@@ -13,7 +13,7 @@ from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2
 from aether._proto import filter_state_override_pb2, on_demand_secret_pb2
 from aether.render.envoy.evaluate.request import Scene, State
 from aether.render.envoy.evaluate.strict import Proto, require, shape, unpack
-from aether.render.envoy.evaluate.verdict import Dialled, Endpoint, Hop, Members, Upstream
+from aether.render.envoy.evaluate.verdict import Dialled, Endpoint, Hop, Members
 
 _CLUSTER = shape(
     "name type eds_cluster_config load_assignment original_dst_lb_config transport_socket upstream_bind_config "
@@ -93,7 +93,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     tls: Tls | None
     source: Source
 
-    def upstream(self, scene: Scene) -> Upstream:
+    def upstream(self, scene: Scene) -> Members | Dialled:
         if self.endpoints is not None:
             return Members(self.endpoints)
         return Dialled(scene.connection.address, self.port or scene.connection.port)

@@ -42,7 +42,6 @@ from aether.render.envoy.evaluate.verdict import (
     Split,
     Step,
     StepKind,
-    Upstream,
     Verdict,
 )
 from aether.render.envoy.names import CLUSTER, ENDPOINT, LISTENER, ROUTE
@@ -271,7 +270,7 @@ class Evaluator:
             failure=sending.refuse(flag) if flag else None,
         )
         course = course.then(StepKind.CLUSTER, name, _describe_hop(forward))
-        return course.then(StepKind.ENDPOINT, *_describe_upstream(upstream)), forward
+        return course.then(StepKind.ENDPOINT, *_describe_endpoints(upstream)), forward
 
 
 _FLAGS = {"NC": "there is no such cluster", "UH": "the cluster has no endpoint to send to"}
@@ -285,11 +284,9 @@ def _describe_hop(forward: Forward) -> str:
     return f"TLS as {forward.hop.secret or 'nobody'} to {accepted}, server name {forward.hop.server_name!r}"
 
 
-def _describe_upstream(upstream: Upstream) -> tuple[str, str]:
+def _describe_endpoints(upstream: Members | Dialled) -> tuple[str, str]:
     if isinstance(upstream, Dialled):
         return format_address(upstream.address, upstream.port), "the address that was dialled"
-    if isinstance(upstream, Absent):
-        return "none", "the cluster is not here"
     usable = upstream.usable
     names = ", ".join(format_address(one.address, one.port) for one in usable[:3])
     more = f" and {len(usable) - 3} more" if len(usable) > 3 else ""
