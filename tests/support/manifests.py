@@ -65,15 +65,22 @@ def deployment(
 
 def client(name: str, space: str, *, annotations: Mapping[str, str] = NONE, node: str = "") -> str:
     """A pod that only waits, to run commands in, with a ServiceAccount of its own."""
-    return together(account(name, space), pod(name, space, [*ECHO, "8080=http"], annotations=annotations, node=node))
+    extra = {"nodeName": node} if node else None
+    return together(account(name, space), pod(name, space, [*ECHO, "8080=http"], annotations=annotations, extra=extra))
 
 
-def pod(name: str, space: str, command: Sequence[str], *, annotations: Mapping[str, str] = NONE, node: str = "") -> str:
-    """A pod without a Deployment; `node` "" leaves the choice to the scheduler."""
-    metadata = {"name": name, "namespace": space, "labels": {"app": name}, "annotations": dict(annotations)}
-    spec = {**_pod_spec(name, space, command), "terminationGracePeriodSeconds": 1}
-    if node:
-        spec["nodeName"] = node
+def pod(
+    name: str,
+    space: str,
+    command: Sequence[str],
+    *,
+    annotations: Mapping[str, str] = NONE,
+    extra: Mapping[str, object] | None = None,
+) -> str:
+    """A pod without a Deployment. `extra` goes into its spec."""
+    labels = {"app": name[:63].rstrip("-")}
+    metadata = {"name": name, "namespace": space, "labels": labels, "annotations": dict(annotations)}
+    spec = {**_pod_spec(name, space, command), "terminationGracePeriodSeconds": 1, **(extra or {})}
     return _document({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
 
