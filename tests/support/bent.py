@@ -26,7 +26,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 class BentWorld(RunningWorld):
-    """A detached world whose Envoys may be told something else than the plan says."""
+    """A world whose Envoys may be told something else than the plan says."""
 
     def __init__(self, name: str, env: dict[str, str]) -> None:
         super().__init__(name, env)
@@ -60,7 +60,7 @@ class BentWorld(RunningWorld):
 
 @contextlib.contextmanager
 def bent_world(name: str, manifests: str, *, nodes: int = 1, config: MeshConfig | None = None) -> Iterator[BentWorld]:
-    """A fresh world of its own, ready with these manifests, ended with the block whatever happens."""
+    """A fresh world of its own, ready with these manifests, ended with the block, or with this process if that ends."""
     env = {**os.environ, "NO_COLOR": "1"}
     running = BentWorld(name, env)
     pid = _spawn(running.paths, nodes, config or MeshConfig())
@@ -89,6 +89,6 @@ def _spawn(paths: WorldPaths, nodes: int, config: MeshConfig) -> int:
     python = (sys.executable, "-P", "-m", "tests.support.bent_standalone", msgspec.json.encode(options).decode())
     with claim_runtime(paths), paths.log.open("ab") as log:
         argv = ("env", f"PYTHONPATH={REPOSITORY}", *python)
-        pid = spawn_world(argv, name=paths.name, netns_dir=paths.netns, detach=True, log=log)
+        pid = spawn_world(argv, name=paths.name, netns_dir=paths.netns, log=log)
         write_process(paths, pid)
     return pid
