@@ -3,14 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from tests.support.settle import settle
+
 from aether.adapters.clock import ManualClock
 from aether.control.loop import FIRST_RETRY_S, Loop
-
-
-async def settle() -> None:
-    """Let every task that can run do so."""
-    for _ in range(20):
-        await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=0)
 
 
 class Steps:
@@ -45,8 +41,9 @@ async def test_it_looks_at_its_start_and_once_after_any_number_of_wakes() -> Non
 
     async def play(loop: Loop, _: ManualClock) -> None:
         assert steps.count == 1
-        for _ in range(5):
-            loop.wake()
+        loop.wake()
+        loop.wake()
+        loop.wake()
         await settle()
         assert steps.count == 2
 

@@ -1,5 +1,7 @@
 import asyncio
 
+from tests.support.settle import settle
+
 from aether.adapters.clock import ManualClock
 from aether.adapters.pods.deadline import Deadline
 
@@ -14,11 +16,6 @@ async def has_passed(deadline: Deadline, clock: ManualClock, seconds: float) -> 
         is_done = waiter.done()
         waiter.cancel()
     return is_done
-
-
-async def settle() -> None:
-    for _ in range(20):
-        await ManualClock().sleep(0)
 
 
 async def test_it_passes_when_its_time_has_come() -> None:
