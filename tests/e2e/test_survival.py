@@ -122,7 +122,7 @@ def test_a_world_leaves_nothing_however_its_command_ends(ending: signal.Signals,
     assert up.stdout is not None
     mesh = RunningWorld(name, os.environ)
     try:
-        lines = []
+        lines: list[str] = []
         while not lines or "Ctrl-C" not in lines[-1]:
             lines.append(up.stdout.readline().decode())
             assert lines[-1], f"it never came up: {lines}"
