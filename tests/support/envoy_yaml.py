@@ -1,5 +1,6 @@
 """Snapshots written as Envoy's own YAML, for tests of the evaluator."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -29,10 +30,15 @@ def message_of(kind: Any, text: str) -> Any:
 
 def snapshot_of(text: str) -> Snapshot:
     """A snapshot from YAML with the lists `listeners`, `routes`, `clusters` and `endpoints`."""
+    return snapshot_from(yaml.safe_load(text))
+
+
+def snapshot_from(sections: Mapping[str, Sequence[dict[str, Any]]]) -> Snapshot:
+    """The same from values of Envoy's JSON."""
     snapshot: dict[str, dict[str, Resource]] = {}
-    for section, items in yaml.safe_load(text).items():
+    for section, items in sections.items():
         type_url, kind, key = _KINDS[section]
-        for item in items or []:
+        for item in items:
             body = encode(json_format.ParseDict(item, kind()))
             snapshot.setdefault(type_url, {})[item[key]] = resource_of(item[key], type_url, body)
     return snapshot
