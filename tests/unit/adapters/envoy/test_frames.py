@@ -1,29 +1,30 @@
-"""Frames are encoded once for as long as their content stays."""
-
 from aether.adapters.envoy.frames import Frames, frame_of
-from aether.render.envoy.resource import resource_of
+from aether.render.envoy.resource import Resource, resource_of
+from aether.wire.xds.order import CLUSTER, ROUTE
 
-URL = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+
+def _resource(name: str, body: bytes, type_url: str = CLUSTER) -> Resource:
+    return resource_of(name, type_url, body)
 
 
-def test_what_stays_the_same_keeps_its_frame_and_what_changed_has_a_new_one() -> None:
+def test_equal_content_keeps_its_frame_though_it_was_rendered_again() -> None:
     frames = Frames()
-    before = frames.replace({URL: {name: resource_of(name, URL, b"1") for name in ("a", "b")}})
-    old_a, old_b = before[URL]["a"], before[URL]["b"]
-    after = frames.replace({URL: {"a": resource_of("a", URL, b"1"), "b": resource_of("b", URL, b"2")}})
-    assert after[URL]["a"] is old_a
-    assert after[URL]["b"] != old_b
-    assert after[URL]["b"] == frame_of(resource_of("b", URL, b"2"))
+    first = frames.replace({CLUSTER: {"a": _resource("a", b"1"), "b": _resource("b", b"1")}})
+    second = frames.replace({CLUSTER: {"a": _resource("a", b"1"), "b": _resource("b", b"2")}})
+    assert second[CLUSTER]["a"] is first[CLUSTER]["a"]
+    assert second[CLUSTER]["b"] == frame_of(_resource("b", b"2"))
 
 
-def test_a_mapping_that_is_the_same_object_is_not_looked_at_again() -> None:
+def test_a_type_whose_mapping_is_the_same_object_keeps_its_frames_as_one() -> None:
     frames = Frames()
-    clusters = {"a": resource_of("a", URL, b"1")}
-    before = frames.replace({URL: clusters})[URL]
-    assert frames.replace({URL: clusters})[URL] is before
+    clusters = {"a": _resource("a", b"1")}
+    first = frames.replace({CLUSTER: clusters})
+    second = frames.replace({CLUSTER: clusters, ROUTE: {"t": _resource("t", b"1", ROUTE)}})
+    assert second[CLUSTER] is first[CLUSTER]
+    assert set(second) == {CLUSTER, ROUTE}
 
 
-def test_a_type_that_is_no_longer_published_is_gone() -> None:
+def test_what_is_not_published_any_more_has_no_frame() -> None:
     frames = Frames()
-    frames.replace({URL: {"a": resource_of("a", URL, b"1")}})
-    assert frames.replace({}) == {}
+    frames.replace({CLUSTER: {"a": _resource("a", b"1")}, ROUTE: {"t": _resource("t", b"1", ROUTE)}})
+    assert frames.replace({CLUSTER: {}}) == {CLUSTER: {}}

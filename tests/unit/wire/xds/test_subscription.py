@@ -1,100 +1,94 @@
-"""One resource type on one stream: what is still to be sent, and what answers mean. Whole streams: test_delta.py."""
-
-from collections.abc import Mapping
+"""What playbooks of a whole stream do not show: one type by itself."""
 
 import pytest
 from tests.support.delta_talk import frame
 
 from aether.wire.xds.message import DeltaRequest, Frame
-from aether.wire.xds.order import CLUSTER, ENDPOINT, RULES
+from aether.wire.xds.order import CLUSTER, ENDPOINT, RULES, SECRET
 from aether.wire.xds.subscription import Sent, Subscription
 
 
-def substitute(name: str) -> Frame:
-    return Frame(name=name, version="tombstone", data=b"")
+def _subscription(type_url: str, *, subscribe: tuple[str, ...] = (), has: dict[str, str] | None = None) -> Subscription:
+    sub = Subscription(type_url, RULES[type_url], substitute=lambda name: frame(f"{name}=tombstone"))
+    sub.open(DeltaRequest(type_url=type_url, subscribe=subscribe, initial_versions=has or {}))
+    return sub
 
 
-def wanted(text: str) -> Mapping[str, Frame]:
-    """``a=1 b=2``"""
-    return {each.name: each for each in map(frame, text.split())}
+def _wanted(text: str) -> dict[str, Frame]:
+    return {one.name: one for one in map(frame, text.split())}
 
 
-@pytest.fixture
-def clusters() -> Subscription:
-    """A wildcard subscription of an Envoy that has nothing."""
-    subscription = Subscription(CLUSTER, RULES[CLUSTER], substitute=substitute)
-    subscription.open(DeltaRequest(type_url=CLUSTER))
-    return subscription
+def _sent(text: str, *, removed: tuple[str, ...] = ()) -> Sent:
+    return Sent(frames=tuple(map(frame, text.split())), removed=removed, at=0.0)
 
 
-def send(subscription: Subscription, serial: int = 1) -> Sent:
-    sent = Sent(frames=subscription.next_put(), removed=(), at=0.0)
-    subscription.note_sent(serial, sent)
-    return sent
+def test_the_first_answer_is_owed_only_to_a_wildcard_of_an_envoy_that_has_nothing() -> None:
+    assert _subscription(CLUSTER).owes_first_answer
+    assert not _subscription(CLUSTER, has={"a": "1"}).owes_first_answer
+    assert not _subscription(ENDPOINT, subscribe=("a",)).owes_first_answer
 
 
-def acknowledge(subscription: Subscription, sent: Sent, serial: int = 1) -> None:
-    del subscription.in_flight[serial]
-    subscription.accept(sent)
+def test_before_anything_is_wanted_no_name_is_unanswered() -> None:
+    sub = _subscription(ENDPOINT, subscribe=("a",))
+    assert sub.subscribe(["b"]) == []
+    assert sub.compare({}) == ["a", "b"]
+    assert sub.compare({}) == [], "each is told once"
 
 
-def test_what_is_wanted_is_pending_until_it_is_sent_and_settled_when_it_is_acknowledged(clusters: Subscription) -> None:
-    clusters.compare(wanted("a=1 b=1"))
-    assert list(clusters.pending) == ["a", "b"]
-    sent = send(clusters)
-    assert not clusters.pending
-    assert not clusters.is_settled("a")
-    acknowledge(clusters, sent)
-    assert clusters.is_settled("a")
+def test_a_held_secret_is_not_unanswered_but_a_held_cluster_that_was_asked_for_is() -> None:
+    assert _subscription(SECRET, subscribe=("s",), has={"s": "1"}).compare({}) == []
+    assert _subscription(CLUSTER, subscribe=("*", "c"), has={"c": "1"}).compare({}) == ["c"]
 
 
-def test_only_what_changed_is_pending_again_and_what_left_is_removed(clusters: Subscription) -> None:
-    clusters.compare(wanted("a=1 b=1 c=1"))
-    acknowledge(clusters, send(clusters))
-    clusters.compare(wanted("a=1 b=2"))
-    assert list(clusters.pending) == ["b"]
-    assert list(clusters.removals) == ["c"]
+def test_who_leaves_a_name_has_nothing_under_it() -> None:
+    sub = _subscription(ENDPOINT, subscribe=("a",))
+    sub.compare(_wanted("a=1"))
+    sub.note_sent(1, _sent("a=1"))
+    sub.unsubscribe(["a"])
+    sub.accept(sub.in_flight.pop(1))
+    assert sub.acked == {}
+    assert not sub.pending
 
 
-def test_a_name_that_was_asked_for_is_never_removed(clusters: Subscription) -> None:
-    clusters.compare({})
-    assert clusters.subscribe(["cold"]) == ["cold"]
-    clusters.compare(wanted("cold=1"))
-    acknowledge(clusters, send(clusters))
-    assert clusters.compare({}) == ["cold"]
-    assert not clusters.removals
+@pytest.mark.parametrize(("names", "denied"), [((), ["x"]), (("x",), [])])
+def test_what_is_wanted_is_not_denied(names: tuple[str, ...], denied: list[str]) -> None:
+    sub = _subscription(SECRET, subscribe=("x",))
+    sub.compare(_wanted(" ".join(f"{name}=1" for name in names)))
+    sub.deny("x")
+    assert list(sub.denials) == denied
 
 
-def test_equal_versions_after_a_reconnect_are_not_sent_again() -> None:
-    held = {each.name: each.version for each in wanted("a=1 b=1").values()}
-    subscription = Subscription(CLUSTER, RULES[CLUSTER], substitute=substitute)
-    subscription.open(DeltaRequest(type_url=CLUSTER, initial_versions=held))
-    subscription.compare(wanted("a=1 b=2"))
-    assert list(subscription.pending) == ["b"]
-    assert not subscription.owes_first_answer
+def test_quiet_counts_from_the_oldest_message_or_the_last_answer() -> None:
+    sub = _subscription(CLUSTER)
+    assert sub.quiet_since() is None
+    sub.compare(_wanted("a=1"))
+    sub.note_sent(1, Sent(frames=(frame("a=1"),), removed=(), at=5.0))
+    sub.note_sent(2, Sent(frames=(frame("a=2"),), removed=(), at=6.0))
+    assert sub.quiet_since() == 5.0
+    sub.progress_at = 7.0
+    assert sub.quiet_since() == 7.0
 
 
-def test_a_refused_message_is_sent_again_one_by_one_and_the_culprit_not_at_all(clusters: Subscription) -> None:
-    clusters.compare(wanted("bad=1 good=1"))
-    sent = send(clusters)
-    del clusters.in_flight[1]
-    clusters.take_back(sent, "no")
-    alone = send(clusters, 2)
-    assert [each.name for each in alone.frames] == ["bad"]
-    del clusters.in_flight[2]
-    assert clusters.refuse(alone.frames[0], "bad: no")
-    assert not clusters.refuse(alone.frames[0], "bad: no"), "it is told once"
-    assert [each.name for each in clusters.next_put()] == ["good"]
-    clusters.compare(wanted("bad=1 good=1"))
-    assert "bad" not in clusters.pending
-    clusters.compare(wanted("bad=2 good=1"))
-    assert "bad" in clusters.pending, "new content has a new chance"
+def test_a_message_is_single_if_its_refusal_can_mean_one_resource_only() -> None:
+    assert _sent("a=1").is_single
+    assert not _sent("a=1 b=1").is_single
+    assert not _sent("a=1", removed=("b",)).is_single
 
 
-def test_an_assignment_follows_its_cluster_even_unchanged() -> None:
-    subscription = Subscription(ENDPOINT, RULES[ENDPOINT], substitute=substitute)
-    subscription.open(DeltaRequest(type_url=ENDPOINT, subscribe=("a",)))
-    subscription.compare(wanted("a=1"))
-    acknowledge(subscription, send(subscription))
-    subscription.follow("a")
-    assert list(subscription.urgent) == ["a"]
+def test_the_refusal_of_a_removal_alone_is_not_answered_with_the_same_removal() -> None:
+    sub = _subscription(CLUSTER, has={"a": "1"})
+    sub.compare({})
+    sub.note_sent(1, _sent("", removed=("a",)))
+    sub.take_back(sub.in_flight.pop(1), "no")
+    assert not sub.removals
+
+
+def test_what_a_refused_message_may_have_left_is_removed_when_it_is_wanted_no_more() -> None:
+    sub = _subscription(CLUSTER)
+    sub.compare(_wanted("a=1 b=1"))
+    sub.note_sent(1, _sent("a=1 b=1"))
+    sub.take_back(sub.in_flight.pop(1), "no")
+    assert not sub.removals
+    sub.compare({})
+    assert list(sub.removals) == ["a", "b"]
+    assert not sub.is_settled("a")
