@@ -4,7 +4,8 @@ Owns: what the pod's resolver answers and what its capture table decides, in wor
 """
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 
 import msgspec
 
@@ -18,6 +19,8 @@ from aether.plan.mesh.dns import ZoneName, plan_zone_in
 from aether.plan.mesh.pods import declared_pods
 from aether.render.explain.target import Target
 
+ALIKE = 0.92
+"""How alike two names are of which one may be a slip of the other: a letter or two of a full name."""
 NDOTS = 5
 """Names with fewer dots go through the search list first (resolv.conf of a pod, as kubelet writes it)."""
 
@@ -75,7 +78,8 @@ def _resolve(pod: LocalPod, host: str, context: MeshContext) -> tuple[str, tuple
             return LOOPBACK, ()
     zone = plan_zone_in(context)
     by_name: Mapping[str, ZoneName] = {each.name: each for each in zone.names}
-    for name in candidates(host, pod.namespace, context.facts.config.domains):
+    asked = candidates(host, pod.namespace, context.facts.config.domains)
+    for name in asked:
         if (found := by_name.get(name)) is not None:
             addresses = (*found.ipv4, *found.ipv6)
             if addresses:
@@ -85,10 +89,16 @@ def _resolve(pod: LocalPod, host: str, context: MeshContext) -> tuple[str, tuple
             says = f"{name} exists and has no address: its Service has none yet, or no endpoint"
             return Nowhere(steps=(ExplainStep(stage="name", says=says, is_ok=False),), is_outside=False)
         if "." in name and not any(name == domain or name.endswith(f".{domain}") for domain in zone.domains):
-            says = f"{name} is not the mesh's: mesh DNS asks the host's resolver"
+            says = f"{name} is not the mesh's: mesh DNS asks the host's resolver{_alike(asked, by_name)}"
             return Nowhere(steps=(ExplainStep(stage="name", says=says),), is_outside=True)
-    says = f"mesh DNS knows no {host}"
+    says = f"mesh DNS knows no {host}{_alike(asked, by_name)}"
     return Nowhere(steps=(ExplainStep(stage="name", says=says, is_ok=False),), is_outside=False)
+
+
+def _alike(asked: Iterable[str], known: Iterable[str]) -> str:
+    """The known names that are spelled nearly like one that was asked for."""
+    found = {name for one in asked for name in get_close_matches(one, known, n=1, cutoff=ALIKE)}
+    return f"; it knows {' and '.join(sorted(found))}" if found else ""
 
 
 def _capture(pod: LocalPod, address: str, port: int, context: MeshContext) -> tuple[int | None, str]:

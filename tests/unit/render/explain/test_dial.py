@@ -97,5 +97,21 @@ def test_a_name_without_an_address_says_why(text: str, *, is_outside: bool, says
     assert says in found.steps[-1].says
 
 
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("http://crat/", "; it knows cart.shop.svc.cluster.local"),
+        ("http://cartt.shop.aether.internal/", "; it knows cart.shop.aether.internal"),
+        ("http://crat.shop/", "; it knows cart.shop.svc.cluster.local"),
+        ("http://example.org/", "the host's resolver"),
+        ("http://nobody/", "knows no nobody"),
+    ],
+)
+def test_a_name_that_is_nearly_one_of_the_mesh_is_told_which(text: str, known: str) -> None:
+    found = dialled(text)
+    assert isinstance(found, Nowhere)
+    assert found.steps[-1].says.endswith(known)
+
+
 def test_the_proxy_port_needs_no_name() -> None:
     assert dial_proxy(CART).listener == PROXY_PORT
