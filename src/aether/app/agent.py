@@ -34,6 +34,7 @@ from aether.control.agent.watch import LOOK_EVERY_S, HealthWatch
 from aether.control.loop import Loop
 from aether.model.facts import NodeFacts
 from aether.model.identity import WorkloadIdentity
+from aether.render.explain import SeenFailure, seen_failures
 
 log = structlog.get_logger()
 
@@ -116,7 +117,7 @@ class Agent:
         self.ads.on_known_names = self.cold.restore
         self.ads.on_rejections = self._report
         await self.ads.start()
-        api = agent_api(self._socket, AgentBackend(self.state, self.ads))
+        api = agent_api(self._socket, AgentBackend(self.state, self.ads, seen=self._seen))
         await api.start()
         try:
             async with asyncio.TaskGroup() as group:
@@ -136,6 +137,9 @@ class Agent:
         self.state.facts = facts
         for loop in self.loops:
             loop.wake()
+
+    def _seen(self) -> tuple[SeenFailure, ...]:
+        return seen_failures(self.access_log.last, self._clock.wall())
 
     def _report(self) -> None:
         if (report := self.reporter.report()) is not None:

@@ -1,6 +1,7 @@
 """What the agent's admin socket is answered from: the live plan and snapshot."""
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from aether.adapters.envoy.tally import AdsStatistics
@@ -12,7 +13,7 @@ from aether.plan.mesh.demand import wanted_services
 from aether.plan.mesh.node import MeshCluster, PodDialCluster
 from aether.plan.mesh.pods import declared_pods
 from aether.render.envoy.json import resource_as_json
-from aether.render.explain import explain
+from aether.render.explain import SeenFailure, explain
 
 
 class ProxyWord(Protocol):
@@ -24,11 +25,12 @@ class ProxyWord(Protocol):
 
 
 class AgentBackend:
-    """Answers from what is in force now; changes nothing."""
+    """Answers from what is in force now; changes nothing. `seen` tells what failed of late, the newest first."""
 
-    def __init__(self, state: AgentState, ads: ProxyWord) -> None:
+    def __init__(self, state: AgentState, ads: ProxyWord, *, seen: Callable[[], Iterable[SeenFailure]]) -> None:
         self._state = state
         self._ads = ads
+        self._seen = seen
 
     def status(self) -> AgentStatus:
         statistics = self._ads.statistics()
@@ -85,4 +87,4 @@ class AgentBackend:
         return resource_as_json(resource) if resource is not None else None
 
     def explain(self, request: ExplainRequest) -> Explanation:
-        return explain(request, self._state.context, self._state.snapshot)
+        return explain(request, self._state.context, self._state.snapshot, seen=self._seen())

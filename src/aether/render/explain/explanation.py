@@ -31,16 +31,20 @@ from aether.render.envoy.evaluate.verdict import (
 from aether.render.envoy.snapshot import Snapshot, render_cluster
 from aether.render.explain.advice import BY_REASON, CLOSED_AT_MESH_ADDRESS, UNKNOWN_NAME
 from aether.render.explain.dial import Dialled, Nowhere, dial, dial_proxy
+from aether.render.explain.seen import SeenFailure, with_seen
 from aether.render.explain.specifiers import contracts_for
 from aether.render.explain.target import BadTarget, Speech, Target, parse_target
 
 _SPOKEN: Mapping[Speech, Spoken] = {Speech.HTTP: Spoken.HTTP11, Speech.TLS: Spoken.TLS, Speech.RAW: Spoken.OTHER}
 
 
-def explain(request: ExplainRequest, context: MeshContext | None, snapshot: Snapshot) -> Explanation:
+def explain(
+    request: ExplainRequest, context: MeshContext | None, snapshot: Snapshot, *, seen: Iterable[SeenFailure] = ()
+) -> Explanation:
     """What becomes of the request. Never raises: what cannot be told has the outcome `unknown`, and says why.
 
-    `context` is the agent's (None before the control plane was reached), `snapshot` what its Envoy was told.
+    `context` is the agent's (None before the control plane was reached), `snapshot` what its Envoy was told, `seen`
+    what failed of late, the newest first.
     """
     if context is None:
         return _unknown("the agent has not heard from the control plane yet", advice="aether check")
@@ -53,7 +57,7 @@ def explain(request: ExplainRequest, context: MeshContext | None, snapshot: Snap
     except BadTarget as error:
         return _unknown(str(error))
     dialled = dial_proxy(pod) if request.via is Via.PROXY else dial(pod, target, context)
-    return _follow(pod, target, dialled, _Answers(context, snapshot))
+    return _follow(pod, target, dialled, _Answers(context, snapshot, seen))
 
 
 def _read_target(request: ExplainRequest) -> Target:
@@ -77,9 +81,10 @@ def _follow(pod: LocalPod, target: Target, dialled: Dialled | Nowhere, answers: 
 class _Answers:
     """Explanations from one snapshot, which grows by what Envoy would ask for on demand."""
 
-    def __init__(self, context: MeshContext, snapshot: Snapshot) -> None:
+    def __init__(self, context: MeshContext, snapshot: Snapshot, seen: Iterable[SeenFailure]) -> None:
         self._context = context
         self._snapshot = snapshot
+        self._seen = seen
 
     def explain(self, pod: LocalPod, target: Target, dialled: Dialled) -> Explanation:
         verdict = self._evaluate(pod, target, dialled)
@@ -90,7 +95,14 @@ class _Answers:
         at = next((index for index, step in enumerate(verdict.steps) if step.kind is StepKind.CLUSTER), 0)
         found = [*_spelled(verdict.steps[:at], pod), *asked, *_spelled(verdict.steps[at:], pod)]
         steps = [*dialled.steps, *found]
-        return self._conclude(verdict.outcome, target, dialled, steps)
+        explanation = self._conclude(verdict.outcome, target, dialled, steps)
+        return with_seen(explanation, self._last_failure(pod, verdict.outcome))
+
+    def _last_failure(self, pod: LocalPod, outcome: Outcome) -> SeenFailure | None:
+        if not isinstance(outcome, Forward):
+            return None
+        sought = (pod.namespace, pod.name, outcome.cluster)
+        return next((one for one in self._seen if (one.namespace, one.pod, one.cluster) == sought), None)
 
     def _evaluate(self, pod: LocalPod, target: Target, dialled: Dialled) -> Verdict:
         assert dialled.listener is not None

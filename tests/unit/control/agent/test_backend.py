@@ -31,7 +31,7 @@ REQUEST = ExplainRequest(namespace="shop", pod="cart-1", target="http://db:8080/
 class Answers:
     def __init__(self, folder: Path) -> None:
         self.node = MemoryNode(folder)
-        self.backend = AgentBackend(self.node.state, self.node.proxy)
+        self.backend = AgentBackend(self.node.state, self.node.proxy, seen=tuple)
 
 
 @pytest.fixture

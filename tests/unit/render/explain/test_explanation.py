@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from aether.model.world import ExplainRequest, Explanation, Via
 from aether.plan.mesh.clusters import plan_context
 from aether.plan.mesh.node import plan_node_in
 from aether.render.envoy.snapshot import render_snapshot
-from aether.render.explain import explain
+from aether.render.explain import SeenFailure, explain
 
 CONTEXT = plan_context(
     node_facts(
@@ -31,9 +32,9 @@ CONTEXT = plan_context(
 SNAPSHOT = render_snapshot(plan_node_in(CONTEXT, observed=frozenset()))
 
 
-def explained(target: str, **fields: Any) -> Explanation:
+def explained(target: str, *, seen: Sequence[SeenFailure] = (), **fields: Any) -> Explanation:
     request = ExplainRequest(**({"namespace": "shop", "pod": "cart-2", "target": target} | fields))
-    return explain(request, CONTEXT, SNAPSHOT)
+    return explain(request, CONTEXT, SNAPSHOT, seen=seen)
 
 
 @pytest.mark.parametrize(
@@ -100,3 +101,30 @@ def test_what_cannot_be_told_says_why() -> None:
     assert "speaks HTTP" in explained("web:80", via=Via.PROXY).summary
     request = ExplainRequest(namespace="shop", pod="cart-2", target="http://web/")
     assert explain(request, None, {}).outcome == "unknown"
+
+
+def failure(cluster: str, reason: str = "upstream-refused", **fields: Any) -> SeenFailure:
+    defaults: dict[str, Any] = {"namespace": "shop", "pod": "cart-2", "why": "connection refused", "age_s": 3.2}
+    return SeenFailure(cluster=cluster, reason=reason, **(defaults | fields))
+
+
+def test_a_delivery_that_failed_a_moment_ago_is_told_with_the_newest_failure() -> None:
+    name = "web.shop.aether.internal:80"
+    found = explained("http://web/", seen=[failure(name), failure(name, "upstream-identity", age_s=9.0)])
+    assert (found.outcome, found.reason) == ("deliver", "upstream-refused")
+    assert found.steps[-1].says == "3 s ago it failed: connection refused"
+    assert not found.steps[-1].is_ok
+    assert "aether logs" in found.advice
+
+
+@pytest.mark.parametrize(
+    "other",
+    [failure("cart.shop.aether.internal:8080"), failure("web.shop.aether.internal:80", pod="web-1")],
+)
+def test_another_clusters_or_another_pods_failure_says_nothing(other: SeenFailure) -> None:
+    assert explained("http://web/", seen=[other]) == explained("http://web/")
+
+
+def test_a_refusal_is_told_as_it_is_now_whatever_was_seen() -> None:
+    seen = [failure("idle.shop.aether.internal:80")]
+    assert explained("http://idle/", seen=seen) == explained("http://idle/")
