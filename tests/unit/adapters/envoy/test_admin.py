@@ -1,90 +1,101 @@
-"""The administration interface, against a server on a unix socket that answers as Envoy does, or does not."""
+"""The admin client against a server that answers like Envoy; the real one is in tests/conformance."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
 
 from aether.adapters.envoy.admin import AdminUnavailable, EnvoyAdmin, ServerInfo
 
-INFO = (
-    '{"state":"LIVE","version":"9e55/1.40.0/Clean","uptime_current_epoch":"12s",'
-    '"command_line_options":{"restart_epoch":3}}'
-)
-STATS = "cluster.probe_a.membership_healthy: 1\nserver.state: LIVE\nlistener.x: 0\n"
+_INFO = """{"state": "LIVE", "version": "abc/1.40.0/Clean", "uptime_current_epoch": "7s", "hot_restart_version": "x",
+ "command_line_options": {"restart_epoch": 3, "concurrency": 2}}"""
+_STATS = 'cluster.a.membership_healthy: 1\ncluster.b.rq_time: No recorded values\nversion.text: "1.40"\nup: 12\n'
 
 
-class Envoy:
-    """Answers from a table of paths; remembers what it was asked."""
+class FakeEnvoy:
+    """Answers by path; what it was asked is in `asked`."""
 
     def __init__(self) -> None:
-        self.answers = {"/ready": (200, "LIVE\n"), "/server_info": (200, INFO), "/stats": (200, STATS)}
+        self.answers: dict[str, tuple[int, str]] = {}
         self.asked: list[str] = []
 
     async def answer(self, request: web.Request) -> web.Response:
-        self.asked.append(f"{request.method} {request.rel_url}")
-        status, text = self.answers.get(request.path, (404, "no such page"))
+        self.asked.append(f"{request.method} {request.path_qs}")
+        status, text = self.answers.get(request.path, (404, "invalid path"))
         return web.Response(status=status, text=text)
 
 
 @pytest.fixture
-async def envoy(tmp_path: Path) -> AsyncIterator[Envoy]:
-    envoy = Envoy()
+def admin(tmp_path: Path) -> EnvoyAdmin:
+    return EnvoyAdmin(tmp_path / "admin.sock", timeout_s=2.0)
+
+
+@pytest_asyncio.fixture
+async def envoy(tmp_path: Path) -> AsyncIterator[FakeEnvoy]:
+    fake = FakeEnvoy()
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", envoy.answer)
+    app.router.add_route("*", "/{path:.*}", fake.answer)
     runner = web.AppRunner(app)
     await runner.setup()
-    await web.UnixSite(runner, str(tmp_path / "admin")).start()
-    yield envoy
+    await web.UnixSite(runner, str(tmp_path / "admin.sock")).start()
+    yield fake
     await runner.cleanup()
 
 
-async def test_live_is_only_what_says_so(envoy: Envoy, tmp_path: Path) -> None:
-    admin = EnvoyAdmin(tmp_path / "admin")
-    assert await admin.is_live()
-    envoy.answers["/ready"] = (503, "INITIALIZING\n")
-    assert not await admin.is_live()
-    assert not await EnvoyAdmin(tmp_path / "nobody").is_live()
-
-
-async def test_numbers_are_read_and_other_statistics_left_out(envoy: Envoy, tmp_path: Path) -> None:
-    gauges = await EnvoyAdmin(tmp_path / "admin").gauges(r"^cluster\.")
-    assert gauges == {"cluster.probe_a.membership_healthy": 1, "listener.x": 0}
-    assert envoy.asked == ["GET /stats?filter=%5Ecluster%5C."]
-
-
-async def test_the_servers_own_account_is_read(envoy: Envoy, tmp_path: Path) -> None:
-    info = await EnvoyAdmin(tmp_path / "admin").server_info()
-    assert info == ServerInfo(state="LIVE", version="9e55/1.40.0/Clean", epoch=3, uptime_s=12)
-    envoy.answers["/server_info"] = (200, "<html>")
-    with pytest.raises(AdminUnavailable, match="not understood"):
-        await EnvoyAdmin(tmp_path / "admin").server_info()
-
-
-Call = Callable[[EnvoyAdmin], Awaitable[object]]
-
-
-@pytest.mark.parametrize(
-    ("call", "asks"),
-    [
-        (lambda admin: admin.clusters(), "GET /clusters?format=json"),
-        (
-            lambda admin: admin.config_dump("listeners", name_regex="x"),
-            "GET /config_dump?resource=listeners&name_regex=x",
-        ),
-        (lambda admin: admin.drain_listeners(), "POST /drain_listeners?graceful="),
-        (lambda admin: admin.drain_listeners(is_graceful=False), "POST /drain_listeners"),
-        (lambda admin: admin.set_log_level("debug"), "POST /logging?level=debug"),
-    ],
-)
-async def test_each_call_asks_one_page_and_an_error_is_our_own(
-    envoy: Envoy, tmp_path: Path, call: Call, asks: str
+@pytest.mark.parametrize(("status", "text", "is_live"), [(200, "LIVE\n", True), (503, "INITIALIZING\n", False)])
+async def test_live_is_what_ready_says(
+    envoy: FakeEnvoy, admin: EnvoyAdmin, status: int, text: str, *, is_live: bool
 ) -> None:
-    with pytest.raises(AdminUnavailable, match="404 no such page"):
-        await call(EnvoyAdmin(tmp_path / "admin"))
-    assert envoy.asked == [asks]
-    envoy.answers[asks.split()[1].partition("?")[0]] = (200, "{}")
-    await call(EnvoyAdmin(tmp_path / "admin"))
+    envoy.answers["/ready"] = (status, text)
+    assert await admin.is_live() is is_live
+
+
+async def test_nobody_at_the_socket_is_not_live_and_everything_else_an_error(admin: EnvoyAdmin) -> None:
+    assert not await admin.is_live()
+    with pytest.raises(AdminUnavailable, match="/server_info") as caught:
+        await admin.server_info()
+    assert caught.value.code == "envoy-admin-unavailable"
+
+
+async def test_server_info_says_state_version_epoch_and_age(envoy: FakeEnvoy, admin: EnvoyAdmin) -> None:
+    envoy.answers["/server_info"] = (200, _INFO)
+    assert await admin.server_info() == ServerInfo(state="LIVE", version="abc/1.40.0/Clean", epoch=3, uptime_s=7)
+
+
+@pytest.mark.parametrize("text", ["", "not json", "[]", '{"state": 1}'])
+async def test_an_answer_that_is_not_understood_is_an_error(envoy: FakeEnvoy, admin: EnvoyAdmin, text: str) -> None:
+    envoy.answers["/server_info"] = (200, text)
     with pytest.raises(AdminUnavailable):
-        await call(EnvoyAdmin(tmp_path / "nobody"))
+        await admin.server_info()
+
+
+async def test_gauges_are_the_statistics_with_whole_numbers(envoy: FakeEnvoy, admin: EnvoyAdmin) -> None:
+    envoy.answers["/stats"] = (200, _STATS)
+    assert await admin.gauges("^cluster") == {"cluster.a.membership_healthy": 1, "up": 12}
+    assert envoy.asked == ["GET /stats?filter=%5Ecluster"]
+
+
+async def test_dumps_are_read_as_json_and_narrowed_by_the_query(envoy: FakeEnvoy, admin: EnvoyAdmin) -> None:
+    envoy.answers["/config_dump"] = envoy.answers["/clusters"] = (200, '{"configs": []}')
+    assert await admin.config_dump() == {"configs": []}
+    assert await admin.config_dump("dynamic_listeners", name_regex="main") == {"configs": []}
+    assert await admin.clusters() == {"configs": []}
+    assert envoy.asked == [
+        "GET /config_dump",
+        "GET /config_dump?resource=dynamic_listeners&name_regex=main",
+        "GET /clusters?format=json",
+    ]
+    envoy.answers["/clusters"] = (200, "name::a")
+    with pytest.raises(AdminUnavailable, match="JSON"):
+        await admin.clusters()
+
+
+async def test_orders_are_posts_and_a_refused_one_is_an_error(envoy: FakeEnvoy, admin: EnvoyAdmin) -> None:
+    envoy.answers["/drain_listeners"] = (200, "OK\n")
+    await admin.drain_listeners()
+    await admin.drain_listeners(is_graceful=False)
+    assert envoy.asked == ["POST /drain_listeners?graceful=", "POST /drain_listeners"]
+    with pytest.raises(AdminUnavailable, match="404 invalid path"):
+        await admin.set_log_level("loud")
