@@ -29,8 +29,8 @@ class Frames:
         held = self._frames.get(type_url, {})
         if resources is self._published.get(type_url):
             return held
-        return {name: _reuse(held.get(name), resource) for name, resource in resources.items()}
-
-
-def _reuse(frame: Frame | None, resource: Resource) -> Frame:
-    return frame if frame is not None and frame.version == resource.version else frame_of(resource)
+        frames = {}
+        for name, resource in resources.items():
+            frame = held.get(name)
+            frames[name] = frame if frame and frame.version == resource.version else frame_of(resource)
+        return frames

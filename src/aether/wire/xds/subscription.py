@@ -112,10 +112,13 @@ class Subscription:
             return []
         self.refused = {name: r for name, r in self.refused.items() if self._is_wanted(name, r.version)}
         self._note_good()
-        self.pending = {name: None for name in (wanted if self.is_wildcard else self.names) if self._is_due(name)}
+        subscribed = wanted if self.is_wildcard else {name: wanted[name] for name in self.names if name in wanted}
+        sent, refused = self._sent, self.refused
+        self.pending = {n: None for n, f in subscribed.items() if sent.get(n) != f.version and n not in refused}
         self.removals = {}
         if self.rule.sends_removals:
-            self.removals = {name: None for name in (*self._sent, *sorted(self._doubtful)) if self._is_unwanted(name)}
+            gone = (*(name for name in sent if name not in wanted), *sorted(self._doubtful))
+            self.removals = {name: None for name in gone if self._is_unwanted(name)}
         self._in_question = {name for name in self._in_question if name not in wanted}
         self._alone = {name for name in self._alone if name in wanted}
         return self._unanswered(self.names)

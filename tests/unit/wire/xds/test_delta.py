@@ -530,3 +530,38 @@ def test_the_node_of_the_first_request_is_kept(talk: Talk) -> None:
 def test_a_frame_does_not_print_its_content() -> None:
     assert "secret" not in repr(frame("s=1")).replace("'s'", "")
     assert repr(frame("s=secretversion")) == "Frame('s', 'secretversion', 15 bytes)"
+
+
+def test_an_assignment_that_vanished_before_its_turn_is_not_sent(settled: Talk) -> None:
+    settled.publish(cds="a=2")
+    assert settled.stream.next_send(now=0.0) is not None, "the cluster, after which the assignment is due"
+    settled.publish(eds="")
+    assert settled.hears() == []
+
+
+def test_who_has_everything_loses_nothing_by_leaving_a_name(talk: Talk) -> None:
+    talk.publish(cds="a=1")
+    talk.says("cds", "* a", has="a=1")
+    talk.says("cds", leaves="a")
+    talk.publish(cds="a=1 b=1")
+    assert talk.hears() == ["cds b=1"]
+
+
+def test_a_new_cluster_that_is_refused_when_nobody_wants_it_any_more_is_freed(settled: Talk) -> None:
+    settled.publish(cds="a=1 b=1")
+    settled.hears()
+    settled.publish(cds="a=1")
+    settled.refuses("cds")
+    assert settled.hears() == ["cds -b"]
+    assert settled.events == []
+
+
+def test_what_is_on_its_way_and_wanted_no_more_is_not_settled(settled: Talk) -> None:
+    settled.publish(lds="l=1 m=1")
+    settled.hears()
+    settled.publish(lds="l=1")
+    assert not settled.stream.is_settled(LISTENER, "m")
+    assert settled.hears() == ["lds -m"]
+    settled.acks("lds")
+    settled.acks("lds")
+    assert settled.stream.is_settled(LISTENER, "m")
