@@ -114,7 +114,7 @@ def test_a_grpc_call_is_delivered_with_its_metadata(mesh: RunningWorld) -> None:
 
 @pytest.mark.parametrize("waits", ["", "waits"])
 def test_a_refused_grpc_call_says_why_as_grpc_says_it(mesh: RunningWorld, waits: str) -> None:
-    answer = grpc_call(mesh, "site.web:7777", waits=waits)
+    answer = grpc_call(mesh, "site.web:7775", waits=waits)
     assert answer["code"] == "UNKNOWN"
     assert answer["details"].strip() == "site.web serves 8080=http, 9000=tcp, 9090=http"
     assert answer["headers"]["x-aether-error"] == "port-not-declared"
@@ -172,12 +172,30 @@ class Refusals:
         )
 
 
-@pytest.mark.parametrize("options", [(), (H2C,), ("--retry", "3", "--retry-connrefused")])
+@pytest.mark.parametrize("options", [(), ("--retry", "3", "--retry-connrefused")])
 def test_curl_sends_a_refused_post_once(mesh: RunningWorld, options: tuple[str, ...]) -> None:
     refusals = Refusals(mesh)
     answer = mesh.curl(CLIENT, "http://site.web:7777/", "-d", "one order", *options)
     assert (answer.status, answer.error) == (421, "port-not-declared")
     refusals.assert_one()
+
+
+EARLY_ANSWER = 92
+"""What curl before 8.0 makes of an HTTP/2 answer that comes before the body was sent: it loses the answer."""
+
+
+@pytest.mark.parametrize("options", [(H2C,), (H2C, "--retry", "3")])
+def test_curl_sends_a_refused_post_over_h2c_once(mesh: RunningWorld, options: tuple[str, ...]) -> None:
+    """The refusal does not wait for the body: HEADERS, DATA and RST_STREAM with NO_ERROR (RFC 9113, section 8.1)."""
+    refusals = Refusals(mesh)
+    answer = mesh.curl(CLIENT, "http://site.web:7777/", "-d", "one order", *options)
+    assert (answer.code, answer.status, answer.error) in [(0, 421, "port-not-declared"), (EARLY_ANSWER, 0, "")]
+    refusals.assert_one()
+
+
+def test_a_refused_request_over_h2c_says_why(mesh: RunningWorld) -> None:
+    answer = mesh.curl(CLIENT, "http://site.web:7776/", H2C)
+    assert (answer.status, answer.error) == (421, "port-not-declared")
 
 
 @pytest.mark.parametrize("name", PYTHON_CLIENTS)

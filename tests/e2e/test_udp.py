@@ -136,5 +136,4 @@ def test_an_endpoint_that_is_not_healthy_gets_no_datagram(mesh: RunningWorld) ->
     (line,) = ask(mesh, "sick", 700, "4", how="connected")
     assert line.startswith("ConnectionRefusedError"), line
     assert mesh.aether("delete", "-f", "-", stdin=sick).code == 0
-    mesh.wait("the name to be gone", lambda: mesh.exec(CLIENT, "getent", "hosts", "sick").code != 0)
     mesh.wait_ready()
