@@ -91,8 +91,9 @@ class Lab:
         """A cluster whose one endpoint is the backend."""
         return (eds_cluster(name), assignment(name, [self.backend]))
 
-    async def acked(self, type_url: str, *names: str) -> bool:
-        return await self.server.wait_acked(type_url, frozenset(names or self.wanted[type_url]), 10.0)
+    async def acked(self, type_url: str, *names: str, within_s: float = 10.0) -> bool:
+        """Whether Envoy takes what is wanted: under these names, or all of the type."""
+        return await self.server.wait_acked(type_url, frozenset(names or self.wanted[type_url]), within_s)
 
     async def request(self, host: str, session: aiohttp.ClientSession, *, timeout_s: float = 10.0) -> int:
         url = f"http://127.0.0.1:{self.port}/"

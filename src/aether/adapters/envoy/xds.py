@@ -110,9 +110,10 @@ class AdsServer:
 
         False after `timeout_s`, or as soon as every name is settled and one of them was refused.
         """
+        in_order = list(names)
         try:
             async with asyncio.timeout(timeout_s):
-                while (verdict := self._verdict(type_url, names)) is None:
+                while (verdict := self._verdict(type_url, in_order)) is None:
                     await self._answered.wait()
         except TimeoutError:
             return False
@@ -216,14 +217,20 @@ class AdsServer:
             stream.machine.deny(type_url, name)
             stream.woken.set()
 
-    def _verdict(self, type_url: str, names: frozenset[str]) -> bool | None:
+    def _verdict(self, type_url: str, names: list[str]) -> bool | None:
+        """None while a name is open. That one is moved to the front: the next look begins, and mostly ends, there."""
         if not self._streams:
             return None
         machine = self._streams[-1].machine
-        open_names = [name for name in names if not machine.is_settled(type_url, name)]
-        if all(machine.is_refused(type_url, name) for name in open_names):
-            return not open_names
-        return None
+        is_refused = False
+        for index, name in enumerate(names):
+            if machine.is_settled(type_url, name):
+                continue
+            if not machine.is_refused(type_url, name):
+                names[0], names[index] = name, names[0]
+                return None
+            is_refused = True
+        return not is_refused
 
     def _note_answer(self) -> None:
         answered, self._answered = self._answered, asyncio.Event()

@@ -38,7 +38,7 @@ class DeltaRequest(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class Frame(msgspec.Struct, frozen=True, kw_only=True):
+class Frame(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One resource as it stands in a response. Equal versions mean equal content."""
 
     name: str
