@@ -28,6 +28,7 @@ ENOUGH = 10_000
 CROWDED_QUESTIONS = 4_000
 
 
+@pytest.mark.timeout(3_600)  # the long profile asks 800,000 questions
 def test_what_envoy_is_told_does_what_the_addressing_rule_says() -> None:
     seen: Counter[str] = Counter()
 
@@ -54,6 +55,7 @@ def _kinds(lab: DeliveryLab, question: Question) -> list[str]:
     return ["questions", outcome, str(question.listener)]
 
 
+@pytest.mark.timeout(3_600)
 @given(facts=delivery_meshes())
 def test_http_that_meets_a_raw_port_on_the_inspecting_listener_is_refused(facts: NodeFacts) -> None:
     lab = DeliveryLab(facts)
