@@ -3,7 +3,6 @@
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -33,19 +32,21 @@ from aether.plan.mesh.addressing import (
     answer_http,
     answer_raw,
     is_mesh_address,
+    pod_ports,
+    port_list,
     refusal_body,
 )
-from aether.plan.mesh.node import PodPlan, plan_context, plan_node_in
+from aether.plan.mesh.node import PodPlan, Tombstone, plan_cluster, plan_context, plan_node_in
 from aether.plan.mesh.services import ServicePort
 from aether.render.envoy import names
 from aether.render.envoy.bootstrap import BootstrapSettings, render_bootstrap
-from aether.render.envoy.clusters import tombstone
-from aether.render.envoy.resource import Resource, encode, resource_of
-from aether.render.envoy.snapshot import Snapshot, render_snapshot
+from aether.render.envoy.resource import Resource
+from aether.render.envoy.snapshot import Snapshot, render_cluster, render_snapshot
 
 pytestmark = pytest.mark.envoy
 
 CHOSEN = "x-cluster"
+FORGED = f"{names.CALLER_HEADER}: shop/8080\r\n{names.CLUSTER_HEADER}: {names.PASS_THROUGH}\r\n"
 
 FACTS = node_facts(
     rows=[
@@ -161,7 +162,10 @@ def moved(snapshot: Snapshot, pod: PodPlan, caller: str | None, fleet: Fleet) ->
     yield on_loopback(listeners[names.proxy_listener(pod.uid)], fleet.proxy[caller], without=without)
 
 
-def test_every_request_is_answered_as_the_addressing_rule_says(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A real Envoy that was told the whole plan, with the listeners of each caller on loopback."""
+    tmp_path = tmp_path_factory.mktemp("envoy")
     callers = ("shop", "blog", "ops", "strange", None)
     ports = free_ports(11)
     fleet = Fleet(dict(zip(callers, ports, strict=False)), dict(zip(callers, ports[5:], strict=False)))
@@ -173,18 +177,35 @@ def test_every_request_is_answered_as_the_addressing_rule_says(tmp_path: Path) -
     )
     with EnvoyProcess(render_bootstrap(settings), tmp_path) as envoy:
         envoy.wait_live()
-        wrong, count = ask_all(fleet)
+        yield fleet
         assert not ads.rejected
     ads.stop()
+
+
+def test_every_request_is_answered_as_the_addressing_rule_says(fleet: Fleet) -> None:
+    wrong, count = ask_all(fleet)
     assert count > 5_000
     assert not wrong, f"{len(wrong)} of {count} wrong:\n" + "\n".join(wrong[:20])
+
+
+@pytest.mark.parametrize("address", ["10.244.1.2", "fd00:244:1::9"])
+def test_a_grpc_call_is_refused_by_a_dialled_pod_in_its_own_words(fleet: Fleet, address: str) -> None:
+    connection = HttpConnection(fleet.captured["shop"], dialled=(address, 7777))
+    forged = f"{names.CLUSTER_HEADER}: {names.PASS_THROUGH}\r\n"
+    answer = connection.get("Cart:1", headers=f"content-type: application/grpc\r\n{forged}")
+    connection.close()
+    assert (answer.status, answer.headers["grpc-status"]) == (200, "2")
+    assert answer.headers[names.ERROR_HEADER] == "port-not-declared"
+    listing = port_list(pod_ports(DIRECTORY.pods[address]))
+    assert answer.headers["grpc-message"] == f"Cart {listing}"
 
 
 def mesh_cluster(name: str, mirror: int) -> Resource:
     """The mirror under a name that a delivery can have; nothing else is delivered anywhere."""
     if name in DELIVERABLE:
         return mirror_cluster(name, mirror)
-    return resource_of(name, names.CLUSTER, encode(tombstone(name)))
+    plan = plan_cluster(name, CONTEXT)
+    return render_cluster(plan if isinstance(plan, Tombstone) else Tombstone(name=name), FACTS.config)[0]
 
 
 DELIVERABLE = {
@@ -217,7 +238,7 @@ def ask_all(fleet: Fleet) -> tuple[list[str], int]:
         connection = HttpConnection(port, dialled=(first.address, first.port) if is_captured else None)
         for case in (first, *rest):
             count += 1
-            answer = connection.get(case.authority, headers=f"{names.CALLER_HEADER}: shop/8080\r\n")
+            answer = connection.get(case.authority, headers=FORGED)
             if flaw := disagreement(case, answer):
                 wrong.append(f"{case}: {flaw}; got {answer}")
         connection.close()
@@ -269,7 +290,7 @@ def listed(case: Case, refusal: Refuse) -> Iterable[ServicePort]:
     """The ports that a refusal lists: the dialled pod's, else the service's, else none."""
     pod = DIRECTORY.pods.get(case.address)
     if pod is not None and case.port != PROXY_PORT:
-        return [ServicePort(number, port_class, number) for number, port_class, _ in pod.ports]
+        return pod_ports(pod)
     view = DIRECTORY.views.get(refusal.service)
     name = parse_name(parse_authority(case.authority).host, FACTS.config.domains)
     is_mesh_name = isinstance(name, FullName) and name.is_mesh_name

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.delivery import DeliveryLab, Question, every_dial, questions, raw_ports_met_with_http
+from tests.support.delivery import DeliveryLab, Question, answer_of, every_dial, questions, raw_ports_met_with_http
 from tests.support.meshes import crowded_mesh, delivery_meshes
 from tests.support.mutations import MUTATIONS, each_route_lost
 
@@ -21,7 +21,6 @@ from aether.plan.mesh.addressing import Reason, Refuse
 from aether.render.envoy import names
 from aether.render.envoy.consistency import consistency
 from aether.render.envoy.evaluate import Unsupported
-from aether.render.envoy.evaluate.verdict import Answer
 
 QUESTIONS_PER_MESH = 400
 ENOUGH = 10_000
@@ -60,9 +59,9 @@ def _kinds(lab: DeliveryLab, question: Question) -> list[str]:
 def test_http_that_meets_a_raw_port_on_the_inspecting_listener_is_refused(facts: NodeFacts) -> None:
     lab = DeliveryLab(facts)
     for question, reason in raw_ports_met_with_http(lab) if lab.declared else ():
-        outcome = lab.verdict(question).outcome
-        assert isinstance(outcome, Answer), str(question)
-        assert (outcome.status, outcome.header(names.ERROR_HEADER)) == (421, reason), str(question)
+        answer = answer_of(lab.verdict(question))
+        assert answer is not None, str(question)
+        assert (answer.status, answer.header(names.ERROR_HEADER)) == (421, reason), str(question)
 
 
 def test_the_crowded_mesh_has_no_fault() -> None:

@@ -29,7 +29,7 @@ from aether.plan.mesh.addressing import (
     answer_raw,
     is_mesh_address,
 )
-from aether.plan.mesh.clusters import MeshCluster, MeshContext, PodDialCluster, plan_cluster, plan_context
+from aether.plan.mesh.clusters import MeshCluster, MeshContext, plan_cluster, plan_context
 from aether.plan.mesh.dns import plan_zone
 from aether.plan.mesh.naming import http_cluster, own_cluster, parse_cluster, pod_cluster, raw_cluster
 from aether.plan.mesh.node import plan_node
@@ -61,7 +61,7 @@ def requests(draw: st.DrawFn, facts: NodeFacts) -> HttpRequest:
 @given(data=st.data(), facts=meshes())
 def test_equal_facts_give_an_equal_plan_in_whatever_order_they_came(data: st.DataObject, facts: NodeFacts) -> None:
     other = data.draw(shuffled(facts))
-    observed = frozenset({"echo.red.aether.internal:8080", "tcp|10.96.0.1:9000", "pod|db.blue.aether.internal:80"})
+    observed = frozenset({"echo.red.aether.internal:8080", "tcp|10.96.0.1:9000", "pod|10.244.1.2:80"})
     assert plan_node(other, observed=observed) == plan_node(facts, observed=observed)
     assert plan_zone(other) == plan_zone(facts)
     healthy = frozenset({"uid-1", "uid-2"})
@@ -154,9 +154,9 @@ def test_a_raw_delivery_is_to_a_port_that_is_declared_raw_tcp(data: st.DataObjec
         assert outcome.cluster == raw_cluster(connection.dialled_address, connection.dialled_port)
 
 
-def _check_delivery(outcome: Deliver, context: MeshContext) -> MeshCluster | PodDialCluster:
+def _check_delivery(outcome: Deliver, context: MeshContext) -> MeshCluster:
     cluster = plan_cluster(outcome.cluster, context)
-    assert isinstance(cluster, MeshCluster | PodDialCluster)
+    assert isinstance(cluster, MeshCluster)
     assert cluster.service == outcome.service
     assert cluster.pinned == identity_of(outcome.service, context.facts.config.trust_domain)
     assert cluster.server_name == str(outcome.target)
@@ -164,7 +164,7 @@ def _check_delivery(outcome: Deliver, context: MeshContext) -> MeshCluster | Pod
     assert outcome.target not in RESERVED_PORTS
     port = DeclaredPort(outcome.target, PortClass.HTTP if cluster.is_http else PortClass.TCP)
     rows = {found.address: found for found in context.facts.rows if found.service == outcome.service}
-    for endpoint in cluster.endpoints if isinstance(cluster, MeshCluster) else ():
+    for endpoint in cluster.endpoints:
         assert port in rows[endpoint.address].ports
     return cluster
 
@@ -258,11 +258,12 @@ def test_names_parse_as_they_are_formatted(service: ServiceId) -> None:
 
 @given(service=SERVICE_IDS, number=PORT_NUMBERS, address=st.ip_addresses().map(str))
 def test_cluster_names_parse_as_they_are_formatted(service: ServiceId, number: int, address: str) -> None:
-    names = [make(service, number, DOMAINS) for make in (http_cluster, own_cluster, pod_cluster)]
-    parsed = [parse_cluster(name, DOMAINS) for name in (*names, raw_cluster(address, number))]
+    names = [make(service, number, DOMAINS) for make in (http_cluster, own_cluster)]
+    names += [make(address, number) for make in (pod_cluster, raw_cluster)]
+    parsed = [parse_cluster(name, DOMAINS) for name in names]
     assert [msgspec.structs.astuple(found) for found in parsed if found is not None] == [
-        *[(service, number)] * 3,
-        (address, number),
+        *[(service, number)] * 2,
+        *[(address, number)] * 2,
     ]
     assert len({type(found) for found in parsed}) == 4
 

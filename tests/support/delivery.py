@@ -179,24 +179,21 @@ class DeliveryLab:
     def _unreached(self, forward: Forward, service: ServiceId, port: DeclaredPort) -> str:
         """The endpoints: exactly those of the service that declare the port, and each takes the connection."""
         rows = [row for row in self.context.index.rows.get(service, ()) if port in row.ports]
-        if isinstance(forward.upstream, Dialled):
-            address = forward.upstream.address
-            is_theirs = any(address in row.addresses for row in self.context.index.rows.get(service, ()))
-            if not is_theirs or forward.upstream.port != INBOUND_PORT:
-                return "the dialled pod is not the service's"
-            return self._unarrived(
-                forward, Endpoint(address=address, port=INBOUND_PORT, health="", is_usable=True), port
-            )
         assert isinstance(forward.upstream, Members)
         reached = {endpoint.address for endpoint in forward.upstream.endpoints}
         if not reached <= {row.address for row in rows} or any(
             endpoint.port != INBOUND_PORT for endpoint in forward.upstream.endpoints
         ):
             return "an endpoint that does not declare the port"
-        if not forward.cluster.startswith("tcp|") and reached != {row.address for row in rows}:
+        is_one_pod = forward.cluster.startswith("pod|")
+        if not forward.cluster.startswith("tcp|") and not is_one_pod and reached != {row.address for row in rows}:
             return "an endpoint that declares the port is missing"
         usable = {endpoint.address for endpoint in forward.upstream.usable}
-        if usable != {row.address for row in rows if row.address in reached and row.health is Health.HEALTHY}:
+        if is_one_pod and (len(reached) != 1 or usable != reached):
+            return "the dialled pod is not the only one"
+        if not is_one_pod and usable != {
+            row.address for row in rows if row.address in reached and row.health is Health.HEALTHY
+        }:
             return "an unhealthy endpoint is used, or a healthy one is not"
         return next(filter(None, (self._unarrived(forward, one, port) for one in forward.upstream.usable)), "")
 
@@ -210,14 +207,20 @@ class DeliveryLab:
         return "" if is_there else f"the pod does not take it: {arrival}"
 
     def _unrefused(self, verdict: Verdict, expected: Refuse, question: Question) -> str:
-        answer = verdict.outcome
-        if not isinstance(answer, Answer) or answer.status != 421:
+        answer = answer_of(verdict)
+        if answer is None or answer.status != 421:
             return "not refused"
         if answer.header(names.ERROR_HEADER) != expected.reason:
             return "another reason"
         ports = refusal_ports(expected, _as_request(question), self.context.directory)
         text = refusal_body(expected.reason, question.authority, ports)
         return "" if answer.body == text else f"the body is not {text!r}"
+
+
+def answer_of(verdict: Verdict) -> Answer | None:
+    """What the proxy answers by itself, whether a route says it or the cluster that it sends to."""
+    outcome = verdict.outcome.failure if isinstance(verdict.outcome, Forward) else verdict.outcome
+    return outcome if isinstance(outcome, Answer) else None
 
 
 class _Dial(msgspec.Struct, frozen=True):
@@ -319,7 +322,7 @@ def raw_ports_met_with_http(lab: DeliveryLab) -> Iterator[tuple[Question, str]]:
                 for address in view.addresses:
                     yield _on_18001(pod, address, port.number, name), Reason.PORT_NOT_HTTP
     for dialled in lab.context.dialled_pods:
-        for number, port_class, _ in dialled.ports:
+        for number, port_class in dialled.ports:
             if port_class is PortClass.TCP:
                 yield _on_18001(pod, dialled.address, number, "whatever"), Reason.PORT_NOT_HTTP
 

@@ -166,13 +166,13 @@ def told_cluster(resource: Resource, header: str) -> Resource:
 
 
 def mirror_listener(port: int) -> Resource:
-    """Answers every request by what reached it: its authority, and the header that must never be sent upstream."""
+    """Answers every request by what reached it: its authority, and a header that must never be sent upstream."""
     route = route_components_pb2.Route(
         match=route_components_pb2.RouteMatch(prefix="/"),
         direct_response=route_components_pb2.DirectResponseAction(status=200),
         response_headers_to_add=[
             _header("x-host", "%REQ(:authority)%"),
-            _header("x-leak", f"%REQ({names.CALLER_HEADER})%"),
+            _header("x-leak", f"%REQ({names.CALLER_HEADER}?{names.CLUSTER_HEADER})%"),
         ],
     )
     host = route_components_pb2.VirtualHost(name="mirror", domains=["*"], routes=[route])

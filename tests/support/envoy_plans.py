@@ -10,7 +10,7 @@ from aether.model.facts import MeshConfig
 from aether.model.identity import WorkloadIdentity
 from aether.model.names import ServiceId
 from aether.model.ports import Codec, PortClass
-from aether.plan.mesh.node import EndpointPlan, InboundPort, MeshCluster, PodDialCluster, PodPlan
+from aether.plan.mesh.node import EndpointPlan, InboundPort, MeshCluster, PodPlan
 from aether.plan.mesh.services import ServicePort, ServiceView
 from aether.render.envoy.listeners import Place
 
@@ -53,13 +53,14 @@ RAW_CLUSTER = MeshCluster(
     is_http=False,
     endpoints=(),
 )
-POD_DIAL = PodDialCluster(
-    name="pod|cart.shop.aether.internal:8080",
+POD_DIAL = MeshCluster(
+    name="pod|10.244.1.2:8080",
     service=CART,
     server_name="8080",
     pinned=IDENTITY,
     stat_key="shop/cart",
     is_http=True,
+    endpoints=(EndpointPlan(address="10.244.1.2", health=Health.HEALTHY),),
 )
 
 

@@ -251,11 +251,10 @@ def _forget_inspectors(listener: Any) -> None:
     listener.listener_filters.extend(kept)
 
 
-def _drop_pod_matcher(hosts: Any) -> None:
+def _believe_the_client(hosts: Any) -> None:
     for host in hosts:
-        entries = host.matcher.matcher_tree.exact_match_map.map
-        for key in sorted(entries)[:1]:
-            del entries[key]
+        for route in host.routes:
+            route.route.cluster_header = "x-request"
 
 
 def _change_lua(message: Any) -> None:
@@ -299,7 +298,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "send the caller header on": lambda snapshot: edited(snapshot, names.ROUTE, _keep_caller_header),
     "swap the tables of captured and proxied requests": lambda snapshot: edited(snapshot, names.LISTENER, _swap_tables),
     "look for no HTTP": lambda snapshot: edited(snapshot, names.LISTENER, _forget_inspectors),
-    "lose a port of a dialled pod": _in_hosts(_drop_pod_matcher, names.POD_TABLE),
+    "let a client name the cluster of a dialled pod": _in_hosts(_believe_the_client, names.POD_TABLE),
     "change the program that names clusters": lambda snapshot: edited(snapshot, names.ROUTE, _change_lua),
     "drop the pinned peer": _in_tls(_empty_pins),
     "pin another peer": _in_tls(_pin("spiffe://aether.internal/ns/shop/sa/other")),

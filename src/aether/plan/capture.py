@@ -101,7 +101,7 @@ def plan_mesh_sets(
             pairs.update((address, number) for address in view.addresses for number in raw)
     for pod in dialled_pods:
         addresses.add(pod.address)
-        pairs.update((pod.address, number) for number, port_class, _ in pod.ports if port_class is PortClass.TCP)
+        pairs.update((pod.address, number) for number, port_class in pod.ports if port_class is PortClass.TCP)
     return MeshSets(
         mesh4=frozenset(address for address in addresses if ":" not in address),
         mesh6=frozenset(address for address in addresses if ":" in address),

@@ -38,7 +38,7 @@ DNS = ServiceView(
 CART_POD = DialledPod(
     address="10.244.1.2",
     service=CART.service,
-    ports=((8080, PortClass.HTTP, "pod|cart"), (9000, PortClass.TCP, "tcp|10.244.1.2:9000")),
+    ports=((8080, PortClass.HTTP), (9000, PortClass.TCP)),
 )
 SETS = plan_mesh_sets([CART, DNS], [CART_POD])
 PLAN = plan_capture(local_pod("cart-1", "10.244.1.9", "fd00:244:1::9"), Declaration(ports=()), SETS, CONFIG)

@@ -10,7 +10,7 @@ from aether.model.facts import Rejection
 from aether.model.names import ServiceId
 from aether.model.world import AgentStatus, ExplainRequest, Explanation, NodeScope, ResourceVersion, ScopeEntry
 from aether.plan.mesh.demand import wanted_services
-from aether.plan.mesh.node import MeshCluster, PodDialCluster
+from aether.plan.mesh.node import MeshCluster
 from aether.plan.mesh.pods import declared_pods
 from aether.render.envoy.json import resource_as_json
 from aether.render.explain import SeenFailure, explain
@@ -53,7 +53,7 @@ class AgentBackend:
             return NodeScope(node=self._state.node, directory=0)
         names: dict[ServiceId, list[str]] = defaultdict(list)
         for cluster in self._state.clusters():
-            if isinstance(cluster, MeshCluster | PodDialCluster):
+            if isinstance(cluster, MeshCluster):
                 names[cluster.service].append(cluster.name)
         pods = declared_pods(facts)
         own = {pod.service for pod in pods}

@@ -12,7 +12,7 @@ import msgspec
 from aether.model.facts import MeshConfig
 from aether.model.names import Authority, FullName, ServiceId, ShortName, parse_authority, parse_name, spelled_host
 from aether.model.ports import PROXY_PORT, RETIRED_PORT, PortClass, Transport, parse_port_number
-from aether.plan.mesh.naming import http_cluster, own_cluster, raw_cluster
+from aether.plan.mesh.naming import http_cluster, own_cluster, pod_cluster, raw_cluster
 from aether.plan.mesh.services import ServicePort, ServiceView
 
 
@@ -85,11 +85,11 @@ Outcome = Deliver | Refuse | PassThrough | NotFound
 
 
 class DialledPod(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False):
-    """A registered pod's address and what may be dialled there: (pod port, class, cluster name of the dial)."""
+    """A registered pod's address and what may be dialled there: its own TCP ports, (number, class), sorted."""
 
     address: str
     service: ServiceId
-    ports: tuple[tuple[int, PortClass, str], ...]
+    ports: tuple[tuple[int, PortClass], ...]
 
 
 class Directory(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,13 +140,21 @@ def answer_http(request: HttpRequest, directory: Directory) -> Outcome:
     if (raw := _find_raw(request.dialled_address, request.dialled_port, directory)) is not None:
         return raw
     if (pod := directory.pods.get(request.dialled_address)) is not None:
-        return _answer_at_pod(pod, request.dialled_port)
+        return answer_at_pod(pod, request.dialled_port)
     return _answer_captured(request, directory)
 
 
 def answer_raw(connection: RawConnection, directory: Directory) -> Outcome:
     """What becomes of a captured connection by its address and port alone."""
     return _find_raw(connection.dialled_address, connection.dialled_port, directory) or PassThrough()
+
+
+def answer_at_pod(pod: DialledPod, number: int) -> Deliver | Refuse:
+    """A dialled pod is meant, whatever Host says (rulings B.4). HTTP is never delivered to a raw-TCP port (B.3)."""
+    if (number, PortClass.HTTP) in pod.ports:
+        return Deliver(pod.service, number, number, pod_cluster(pod.address, number))
+    is_raw = (number, PortClass.TCP) in pod.ports
+    return Refuse(Reason.PORT_NOT_HTTP if is_raw else Reason.PORT_NOT_DECLARED, pod.service)
 
 
 def refusal_body(reason: Reason, authority: str, ports: Iterable[ServicePort]) -> str:
@@ -164,10 +172,15 @@ def refusal_ports(refusal: Refuse, request: HttpRequest, directory: Directory) -
     """
     pod = directory.pods.get(request.dialled_address)
     if pod is not None and request.dialled_port != PROXY_PORT:
-        return tuple(ServicePort(number, port_class, number) for number, port_class, _ in pod.ports)
+        return pod_ports(pod)
     view = directory.views.get(refusal.service)
     is_named = _resolve(parse_authority(request.authority), request, directory) is view
     return view.ports if view is not None and is_named else ()
+
+
+def pod_ports(pod: DialledPod) -> tuple[ServicePort, ...]:
+    """What is said of a dialled pod: its ports, each by its own number."""
+    return tuple(ServicePort(number, port_class, number) for number, port_class in pod.ports)
 
 
 NAME_LIMIT_BYTES = 253
@@ -200,8 +213,8 @@ def own_port_cluster(view: ServiceView, number: int, config: MeshConfig) -> str:
 def _find_raw(address: str, number: int, directory: Directory) -> Deliver | PassThrough | None:
     """What takes every byte at an address of the raw-TCP set; None outside of it (rulings B.1, C.4)."""
     if (pod := directory.pods.get(address)) is not None:
-        found = next((port for port in pod.ports if port[0] == number and port[1] is PortClass.TCP), None)
-        return None if found is None else Deliver(pod.service, number, number, found[2])
+        is_raw = (number, PortClass.TCP) in pod.ports
+        return Deliver(pod.service, number, number, raw_cluster(address, number)) if is_raw else None
     if (service := directory.owners.get(address)) is None:
         return None
     view = directory.views[service]
@@ -209,14 +222,6 @@ def _find_raw(address: str, number: int, directory: Directory) -> Deliver | Pass
     if port is None or port.port_class is not PortClass.TCP:
         return None
     return PassThrough() if view.is_user_owned else Deliver(service, number, port.target, raw_cluster(address, number))
-
-
-def _answer_at_pod(pod: DialledPod, number: int) -> Outcome:
-    """A dialled pod is meant, whatever Host says (rulings B.4)."""
-    for port, _, cluster in pod.ports:
-        if port == number:
-            return Deliver(pod.service, number, number, cluster)
-    return Refuse(Reason.PORT_NOT_DECLARED, pod.service)
 
 
 def _answer_captured(request: HttpRequest, directory: Directory) -> Outcome:

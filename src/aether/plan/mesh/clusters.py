@@ -3,7 +3,7 @@
 Owns: the answer to a cluster's name, its members, its pin and its statistics key, and the dialled pods.
 Leaves to others: which names a node wants (`demand`), how long an answer stays (the agent).
 
-Rule: every name has an answer. A name that is nobody's is a tombstone; a mesh cluster is pinned to one identity.
+Rule: every name has an answer. A name that nothing serves is a tombstone; a mesh cluster is pinned to one identity.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,18 +13,22 @@ import msgspec
 from aether.model.endpoint import EndpointRow, Health
 from aether.model.facts import NodeFacts
 from aether.model.identity import WorkloadIdentity, identity_of
-from aether.model.names import Domains, ServiceId
+from aether.model.names import ServiceId
 from aether.model.ports import RESERVED_PORTS, DeclaredPort, PortClass, Transport
 from aether.plan.mesh.addressing import (
     Deliver,
     DialledPod,
     Directory,
     RawConnection,
+    Reason,
+    answer_at_pod,
     answer_raw,
     build_directory,
     find_port,
     is_mesh_address,
     own_port_cluster,
+    pod_ports,
+    port_list,
 )
 from aether.plan.mesh.naming import (
     HttpClusterName,
@@ -33,8 +37,6 @@ from aether.plan.mesh.naming import (
     RawClusterName,
     http_stat_key,
     parse_cluster,
-    pod_cluster,
-    raw_cluster,
     raw_stat_key,
 )
 from aether.plan.mesh.retain import Retention, retain, with_retained
@@ -63,30 +65,24 @@ class MeshCluster(msgspec.Struct, frozen=True, kw_only=True, order=True, tag=Tru
     endpoints: tuple[EndpointPlan, ...]
 
 
-class PodDialCluster(msgspec.Struct, frozen=True, kw_only=True, order=True, tag=True):
-    """The dialled pod itself, over the mesh hop: ORIGINAL_DST with the port overridden to 18008 (rulings B.4)."""
-
-    name: str
-    service: ServiceId
-    server_name: str
-    pinned: WorkloadIdentity
-    stat_key: str
-    is_http: bool
-
-
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True, order=True, tag=True):
-    """The answer to an on-demand name that is nobody's: a cluster without endpoints."""
+    """The answer to an on-demand name that nothing serves: a cluster without endpoints.
+
+    With a `reason`, HTTP that meets it is answered with 421, that word and `listing` instead of 503 (rulings C.6).
+    """
 
     name: str
+    reason: Reason | None = None
+    listing: str = ""
 
 
 class PassThroughCluster(msgspec.Struct, frozen=True, kw_only=True, order=True, tag=True):
-    """The answer to a raw-TCP name whose address is not the mesh's: to the dialled address."""
+    """The answer to the name of a dial whose address is not the mesh's: to the dialled address."""
 
     name: str
 
 
-ClusterPlan = MeshCluster | PodDialCluster | Tombstone | PassThroughCluster
+ClusterPlan = MeshCluster | Tombstone | PassThroughCluster
 
 
 class MeshContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +107,7 @@ def plan_context(facts: NodeFacts, *, before: Retention | None = None, now_s: fl
     retention = retain(before or Retention(), services.views, now_s=now_s)
     services = msgspec.structs.replace(services, views=with_retained(services.views, retention))
     row_by_address = _rows_by_address(index)
-    dialled_pods = _dialled_pods(index, row_by_address, facts.config.domains)
+    dialled_pods = _dialled_pods(index, row_by_address)
     return MeshContext(
         facts=facts,
         index=index,
@@ -140,8 +136,8 @@ def plan_cluster(name: str, context: MeshContext) -> ClusterPlan:
             return _plan_http(name, service, number, context)
         case OwnClusterName(service=service, number=number):
             return _plan_own(name, service, number, context)
-        case PodClusterName(service=service, number=number):
-            return _plan_pod_dial(name, service, number, context)
+        case PodClusterName(address=address, number=number):
+            return _plan_pod_dial(name, address, number, context)
         case RawClusterName(address=address, number=number):
             return _plan_raw(name, address, number, context)
         case _:
@@ -163,44 +159,31 @@ def _rows_by_address(index: MeshIndex) -> dict[str, EndpointRow]:
     return found
 
 
-def _dialled_pods(
-    index: MeshIndex, row_by_address: Mapping[str, EndpointRow], domains: Domains
-) -> tuple[DialledPod, ...]:
-    """Sorted by address. The pods of a service nearly always agree, and share what does not depend on the address."""
+def _dialled_pods(index: MeshIndex, row_by_address: Mapping[str, EndpointRow]) -> tuple[DialledPod, ...]:
+    """Sorted by address. The pods of a service nearly always agree, and share what they declare."""
     pods: list[DialledPod] = []
     for service, rows in index.rows.items():
         declared: tuple[DeclaredPort, ...] = ()
-        http: DialPorts = ()
-        raw: list[int] = []
+        ports: tuple[tuple[int, PortClass], ...] = ()
         for row in rows:
             if row.ports != declared:
                 declared = row.ports
-                http, raw = _http_dials(service, declared, domains), _raw_numbers(declared)
-            for address in row.addresses or (row.address,):
-                if row_by_address[address] is row:
-                    ports = tuple(sorted((*http, *_raw_dials(raw, address)))) if raw else http
-                    pods.append(DialledPod(address=address, service=service, ports=ports))
+                ports = _dialled_ports(declared)
+            pods += [
+                DialledPod(address=address, service=service, ports=ports)
+                for address in row.addresses or (row.address,)
+                if row_by_address[address] is row
+            ]
     return tuple(sorted(pods, key=lambda pod: pod.address))
 
 
-DialPorts = tuple[tuple[int, PortClass, str], ...]
-
-
-def _http_dials(service: ServiceId, ports: Iterable[DeclaredPort], domains: Domains) -> DialPorts:
+def _dialled_ports(ports: Iterable[DeclaredPort]) -> tuple[tuple[int, PortClass], ...]:
     """A pod is dialled by what it declares itself, however its service's vote went."""
     return tuple(
-        (port.number, port.port_class, pod_cluster(service, port.number, domains))
+        (port.number, port.port_class)
         for port in sorted(ports)
-        if port.port_class is PortClass.HTTP and port.number not in RESERVED_PORTS
+        if port.transport is Transport.TCP and port.number not in RESERVED_PORTS
     )
-
-
-def _raw_numbers(ports: Iterable[DeclaredPort]) -> list[int]:
-    return [port.number for port in ports if port.port_class is PortClass.TCP and port.number not in RESERVED_PORTS]
-
-
-def _raw_dials(numbers: Iterable[int], address: str) -> Iterable[tuple[int, PortClass, str]]:
-    return [(number, PortClass.TCP, raw_cluster(address, number)) for number in numbers]
 
 
 def _plan_http(name: str, service: ServiceId, number: int, context: MeshContext) -> ClusterPlan:
@@ -238,24 +221,24 @@ def _mesh_http(name: str, service: ServiceId, target: int, context: MeshContext)
     )
 
 
-def _plan_pod_dial(name: str, service: ServiceId, number: int, context: MeshContext) -> ClusterPlan:
-    port = DeclaredPort(number, PortClass.HTTP)
-    if number in RESERVED_PORTS or not any(port in row.ports for row in context.index.rows.get(service, ())):
-        return Tombstone(name=name)
-    return PodDialCluster(
-        name=name,
-        service=service,
-        server_name=str(number),
-        pinned=identity_of(service, context.facts.config.trust_domain),
-        stat_key=http_stat_key(service),
-        is_http=True,
-    )
+def _plan_pod_dial(name: str, address: str, number: int, context: MeshContext) -> ClusterPlan:
+    """HTTP at a pod's own address: that pod, or a refusal that lists what it serves (rulings B.4)."""
+    pod = context.directory.pods.get(address)
+    if pod is None:
+        return _plan_nobody(name, address, context)
+    answer = answer_at_pod(pod, number)
+    if not isinstance(answer, Deliver):
+        return Tombstone(name=name, reason=answer.reason, listing=port_list(pod_ports(pod)))
+    row = context.row_by_address[address]
+    chosen = EndpointPlan(address=row.address, health=Health.HEALTHY, weight=row.weight, node=row.node)
+    cluster = _mesh_http(name, pod.service, answer.target, context)
+    return msgspec.structs.replace(cluster, endpoints=(chosen,))
 
 
 def _plan_raw(name: str, address: str, number: int, context: MeshContext) -> ClusterPlan:
     answer = answer_raw(RawConnection(dialled_address=address, dialled_port=number), context.directory)
     if not isinstance(answer, Deliver):
-        return _plan_no_raw(name, address, context)
+        return _plan_nobody(name, address, context)
     row = context.row_by_address.get(address)
     rows = context.index.rows.get(answer.service, ()) if row is None else (row,)
     return MeshCluster(
@@ -269,8 +252,8 @@ def _plan_raw(name: str, address: str, number: int, context: MeshContext) -> Clu
     )
 
 
-def _plan_no_raw(name: str, address: str, context: MeshContext) -> ClusterPlan:
-    """Nothing takes raw TCP there: the mesh's own addresses are closed (rulings B.4, B.5), all others are dialled."""
+def _plan_nobody(name: str, address: str, context: MeshContext) -> ClusterPlan:
+    """Nothing takes the dial: the mesh's own addresses are closed (rulings B.4, B.5), all others are dialled."""
     owner = context.directory.owners.get(address)
     is_users = owner is not None and context.directory.views[owner].is_user_owned
     if is_mesh_address(address, context.directory) and not is_users:

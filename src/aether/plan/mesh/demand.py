@@ -6,7 +6,7 @@ from aether.model.facts import MeshConfig
 from aether.model.names import ServiceId
 from aether.model.ports import PortClass
 from aether.plan.mesh.addressing import Directory, own_port_cluster
-from aether.plan.mesh.naming import http_cluster, pod_cluster, raw_cluster
+from aether.plan.mesh.naming import http_cluster, raw_cluster
 from aether.plan.mesh.pods import DeclaredPod
 from aether.plan.mesh.services import ServiceView
 
@@ -29,7 +29,7 @@ def wanted_clusters(pods: Iterable[DeclaredPod], directory: Directory, *, observ
 
 
 def clusters_of(view: ServiceView, config: MeshConfig) -> Iterator[str]:
-    """The names by which a service is delivered to, except raw TCP to single pods, which are asked for on demand."""
+    """The names by which a service is delivered to, except of single pods, which are asked for on demand."""
     for port in view.ports:
         if port.port_class is PortClass.HTTP:
             yield http_cluster(view.service, port.number, config.domains)
@@ -38,5 +38,3 @@ def clusters_of(view: ServiceView, config: MeshConfig) -> Iterator[str]:
     for port in view.declared:
         if port.port_class is PortClass.HTTP and view.is_user_owned:
             yield own_port_cluster(view, port.number, config)
-        if port.port_class is PortClass.HTTP and view.is_headless:
-            yield pod_cluster(view.service, port.number, config.domains)

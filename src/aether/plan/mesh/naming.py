@@ -29,9 +29,9 @@ class OwnClusterName(msgspec.Struct, frozen=True, tag=True):
 
 
 class PodClusterName(msgspec.Struct, frozen=True, tag=True):
-    """An http port of whichever pod of the service is dialled (rulings B.4)."""
+    """A pod's address and the port that HTTP dialled there, whether or not the pod declares it (rulings B.4)."""
 
-    service: ServiceId
+    address: str
     number: int
 
 
@@ -55,14 +55,19 @@ def own_cluster(service: ServiceId, number: int, domains: Domains) -> str:
     return f"{_OWN}{mesh_name(service, domains)}:{number}"
 
 
-def pod_cluster(service: ServiceId, number: int, domains: Domains) -> str:
-    """``pod|cart.shop.aether.internal:8080``"""
-    return f"{_POD}{mesh_name(service, domains)}:{number}"
+def pod_cluster(address: str, number: int) -> str:
+    """``pod|10.244.1.2:8080``"""
+    return _POD + _spell_dial(address, number)
 
 
 def raw_cluster(address: str, number: int) -> str:
-    """``tcp|10.96.0.5:9000``, ``tcp|[fd96::5]:9000``: as Envoy prints a connection's local address."""
-    return f"{_RAW}[{address}]:{number}" if ":" in address else f"{_RAW}{address}:{number}"
+    """``tcp|10.96.0.5:9000``, ``tcp|[fd96::5]:9000``"""
+    return _RAW + _spell_dial(address, number)
+
+
+def _spell_dial(address: str, number: int) -> str:
+    """As Envoy prints a connection's local address."""
+    return f"[{address}]:{number}" if ":" in address else f"{address}:{number}"
 
 
 def parse_cluster(name: str, domains: Domains) -> ClusterName | None:
@@ -72,10 +77,11 @@ def parse_cluster(name: str, domains: Domains) -> ClusterName | None:
     if number is None:
         return None
     if head.startswith(_RAW):
-        return _parse_raw(head.removeprefix(_RAW), number)
+        address = _parse_address(head.removeprefix(_RAW))
+        return None if address is None else RawClusterName(address, number)
     if head.startswith(_POD):
-        service = _parse_service(head.removeprefix(_POD), domains)
-        return None if service is None else PodClusterName(service, number)
+        address = _parse_address(head.removeprefix(_POD))
+        return None if address is None else PodClusterName(address, number)
     if head.startswith(_OWN):
         service = _parse_service(head.removeprefix(_OWN), domains)
         return None if service is None else OwnClusterName(service, number)
@@ -88,10 +94,10 @@ def _parse_service(text: str, domains: Domains) -> ServiceId | None:
     return name.service if isinstance(name, FullName) and name.is_mesh_name else None
 
 
-def _parse_raw(text: str, number: int) -> RawClusterName | None:
+def _parse_address(text: str) -> str | None:
     if text.startswith("[") and text.endswith("]") and ":" in text:
-        return RawClusterName(text[1:-1], number)
-    return RawClusterName(text, number) if text and ":" not in text and "[" not in text else None
+        return text[1:-1]
+    return text if text and ":" not in text and "[" not in text else None
 
 
 def http_stat_key(service: ServiceId) -> str:

@@ -78,6 +78,12 @@ TCP_FAILURES = (
 """No two hold at once. The TCP proxy drops no load, so no endpoint and no healthy endpoint look alike."""
 
 
+REFUSED = Failure(
+    word="", flags=("UDO",), expression=f"'{names.REFUSAL_METADATA}' in xds.cluster_metadata.filter_metadata"
+)
+"""The cluster has no endpoints because HTTP is refused there; its metadata has the word."""
+
+
 class Entry(enum.StrEnum):
     """Where the proxy met a request or connection."""
 

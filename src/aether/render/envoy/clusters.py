@@ -1,4 +1,4 @@
-"""Clusters: the mesh hop, the dialled pod, the pass-through, the last hop and the readiness probe.
+"""Clusters: the mesh hop, the tombstone, the pass-through, the last hop and the readiness probe.
 
 Owns: how each kind of cluster dials, pools, judges health and fails. Leaves to others: which clusters exist (the plan),
 who they present (`secrets`), their endpoints (`endpoints`).
@@ -22,7 +22,6 @@ from aether.plan.mesh.node import (
     InboundPort,
     MeshCluster,
     PassThroughCluster,
-    PodDialCluster,
     PodPlan,
     Tombstone,
 )
@@ -102,18 +101,10 @@ def mesh_cluster(plan: ClusterPlan, *, leaf_lifetime_s: float = LEAF_LIFETIME_LI
                 lb_policy=cluster_pb2.Cluster.LEAST_REQUEST,
                 outlier_detection=_OUTLIERS,
             )
-        case PodDialCluster():
-            return _hop(
-                plan,
-                life_s,
-                type=cluster_pb2.Cluster.ORIGINAL_DST,
-                lb_policy=cluster_pb2.Cluster.CLUSTER_PROVIDED,
-                original_dst_lb_config=cluster_pb2.Cluster.OriginalDstLbConfig(
-                    upstream_port_override=wrappers_pb2.UInt32Value(value=INBOUND_PORT)
-                ),
-            )
-        case Tombstone():
+        case Tombstone(reason=None):
             return tombstone(plan.name)
+        case Tombstone():
+            return _refusing(plan)
         case PassThroughCluster():
             return pass_through(plan.name)
 
@@ -127,6 +118,14 @@ def tombstone(name: str) -> cluster_pb2.Cluster:
         connect_timeout=seconds(1),
         load_assignment=empty_assignment(name),
     )
+
+
+def _refusing(plan: Tombstone) -> cluster_pb2.Cluster:
+    """A tombstone whose metadata turns the 503 into a 421 (`filters`)."""
+    cluster = tombstone(plan.name)
+    told = {"error": str(plan.reason), "ports": plan.listing}
+    cluster.metadata.filter_metadata[names.REFUSAL_METADATA].update(told)
+    return cluster
 
 
 def pass_through(name: str = names.PASS_THROUGH) -> cluster_pb2.Cluster:
@@ -213,7 +212,7 @@ _PROBE = health_check_pb2.HealthCheck(
 """Without `no_traffic_interval` a cluster nobody calls is probed once a minute."""
 
 
-def _hop(plan: MeshCluster | PodDialCluster, life_s: float, **kind: object) -> cluster_pb2.Cluster:
+def _hop(plan: MeshCluster, life_s: float, **kind: object) -> cluster_pb2.Cluster:
     """What every cluster of the mesh hop has: a pinned peer, the caller's identity, no panic routing."""
     cluster = cluster_pb2.Cluster(
         name=plan.name,

@@ -11,7 +11,7 @@ import msgspec
 from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.core.v3 import address_pb2
 from envoy.config.listener.v3 import listener_pb2
-from envoy.config.route.v3 import route_components_pb2, route_pb2
+from envoy.config.route.v3 import route_pb2
 from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2
 from envoy.extensions.filters.network.set_filter_state.v3 import set_filter_state_pb2
 from envoy.extensions.filters.network.tcp_proxy.v3 import tcp_proxy_pb2
@@ -136,7 +136,11 @@ def _clusters_exist(decoded: _Decoded) -> Iterator[str]:
     for each in decoded.of(http_connection_manager_pb2.HttpConnectionManager):
         is_on_demand = any(one.name == "envoy.filters.http.on_demand" for one in each.config.http_filters)
         table = decoded.tables.get(each.config.rds.route_config_name, each.config.route_config)
-        wanted = {name for name in _routed(table) if not (is_on_demand and _is_on_demand(name))}
+        actions = [route.route for host in table.virtual_hosts for route in host.routes]
+        if not is_on_demand and any(action.cluster_header or action.cluster_specifier_plugin for action in actions):
+            yield f"{each.place}: requests name their clusters, and nobody asks for them"
+        named = {action.cluster for action in actions if action.cluster}
+        wanted = {name for name in named if not (is_on_demand and _is_on_demand(name))}
         yield from (f"{each.place}: cluster {name} is missing" for name in wanted - here)
     for each in decoded.of(tcp_proxy_pb2.TcpProxy):
         if each.config.cluster not in here:
@@ -146,21 +150,6 @@ def _clusters_exist(decoded: _Decoded) -> Iterator[str]:
 def _is_on_demand(name: str) -> bool:
     """Whether the agent answers for the name: those of the plan name a port, the node's own do not."""
     return ":" in name
-
-
-def _routed(table: Any) -> Iterator[str]:
-    for host in table.virtual_hosts:
-        routes = [*host.routes, *_matched_routes(host.matcher)]
-        yield from (route.route.cluster for route in routes if route.route.cluster)
-
-
-def _matched_routes(matcher: Any) -> Iterator[Any]:
-    branches = [*matcher.matcher_tree.exact_match_map.map.values(), matcher.on_no_match]
-    for branch in branches:
-        if branch.HasField("matcher"):
-            yield from _matched_routes(branch.matcher)
-        elif branch.HasField("action"):
-            yield route_components_pb2.Route.FromString(branch.action.typed_config.value)
 
 
 def _assignments_fit(decoded: _Decoded) -> Iterator[str]:

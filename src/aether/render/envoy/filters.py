@@ -22,7 +22,7 @@ from google.protobuf import wrappers_pb2
 
 from aether.plan.mesh.addressing import NAME_LIMIT_BYTES
 from aether.render.envoy import names
-from aether.render.envoy.accesslog import HTTP_FAILURES, LAST_HOP_FAILURES, Failure, failed, has_status
+from aether.render.envoy.accesslog import HTTP_FAILURES, LAST_HOP_FAILURES, REFUSED, Failure, failed, has_status
 from aether.render.envoy.resource import ads, extension, pack, seconds
 
 ON_DEMAND_S = 1.0
@@ -53,11 +53,13 @@ def http_proxy(
 ) -> listener_components_pb2.Filter:
     """The source's HTTP connection manager, on a route table of the node."""
     manager = _manager(stat_prefix, log)
-    manager.local_reply_config.mappers.extend([_refusal_text(), *map(_failure_text, HTTP_FAILURES)])
+    is_pods = table == names.POD_TABLE
+    refusal = _pod_refusal() if is_pods else _refusal_text()
+    manager.local_reply_config.mappers.extend([refusal, *map(_failure_text, HTTP_FAILURES)])
     manager.codec_type = http_connection_manager_pb2.HttpConnectionManager.AUTO
     manager.rds.route_config_name = table
     manager.rds.config_source.CopyFrom(ads(fetch_timeout_s=0))
-    manager.early_header_mutation_extensions.append(_CALLER_HEADER)
+    manager.early_header_mutation_extensions.append(_CLUSTER_HEADER if is_pods else _CALLER_HEADER)
     manager.http_protocol_options.accept_http_10 = True
     manager.http_protocol_options.default_host_for_http_10 = "host.invalid"  # RFC 6761, section 6.4: never a name
     manager.http_filters.extend([_ON_DEMAND, _ROUTER])
@@ -135,12 +137,7 @@ def _failure_text(failure: Failure) -> http_connection_manager_pb2.ResponseMappe
     return http_connection_manager_pb2.ResponseMapper(
         filter=failed(failure),
         body_format_override=_text(f"%REQ(:authority):{NAME_LIMIT_BYTES}%: {failure.text} ({failure.word})"),
-        headers_to_add=[
-            base_pb2.HeaderValueOption(
-                header=base_pb2.HeaderValue(key=names.ERROR_HEADER, value=failure.word),
-                append_action=base_pb2.HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD,
-            )
-        ],
+        headers_to_add=[_set(names.ERROR_HEADER, failure.word)],
     )
 
 
@@ -149,11 +146,25 @@ def _refusal_text() -> http_connection_manager_pb2.ResponseMapper:
 
     Once here instead of in every refusing route: each would compile the expression again.
     """
-    name = f"%CEL(re.extract(request.host, '{_HOST}', '{_HOST_ALONE}')):{NAME_LIMIT_BYTES}%"
     return http_connection_manager_pb2.ResponseMapper(
         filter=has_status(accesslog_pb2.ComparisonFilter.EQ, 421),
-        body_format_override=_text(f"{name}%LOCAL_REPLY_BODY%"),
+        body_format_override=_text(f"{_NAME}%LOCAL_REPLY_BODY%"),
     )
+
+
+def _pod_refusal() -> http_connection_manager_pb2.ResponseMapper:
+    """421 instead of the 503 of a cluster that says why it has no endpoints (rulings B.4)."""
+    return http_connection_manager_pb2.ResponseMapper(
+        filter=failed(REFUSED),
+        status_code=wrappers_pb2.UInt32Value(value=421),
+        body_format_override=_text(f"{_NAME} {_told('ports')}"),
+        headers_to_add=[_set(names.ERROR_HEADER, _told("error"))],
+    )
+
+
+def _told(key: str) -> str:
+    """What a tombstone's metadata says under a key."""
+    return f"%CLUSTER_METADATA({names.REFUSAL_METADATA}:{key})%"
 
 
 def _text(template: str) -> substitution_format_string_pb2.SubstitutionFormatString:
@@ -165,6 +176,7 @@ def _text(template: str) -> substitution_format_string_pb2.SubstitutionFormatStr
 _HOST = r"^(?:(\\[.*?|[^:]*)(?::[^:\\]]*)?|(.*))$"
 """A host with or without a port, else the whole text; backslashes doubled, since CEL reads it as a string literal."""
 _HOST_ALONE = r"\\1\\2"
+_NAME = f"%CEL(re.extract(request.host, '{_HOST}', '{_HOST_ALONE}')):{NAME_LIMIT_BYTES}%"
 
 _ROUTER = http_connection_manager_pb2.HttpFilter(
     name="envoy.filters.http.router", typed_config=pack(router_pb2.Router(suppress_envoy_headers=True))
@@ -179,12 +191,17 @@ _ON_DEMAND = http_connection_manager_pb2.HttpFilter(
 )
 
 
-def _overwrite_header(key: str, value: str) -> extension_pb2.TypedExtensionConfig:
-    option = base_pb2.HeaderValueOption(
+def _set(key: str, value: str) -> base_pb2.HeaderValueOption:
+    return base_pb2.HeaderValueOption(
         header=base_pb2.HeaderValue(key=key, value=value),
         append_action=base_pb2.HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD,
     )
-    mutation = header_mutation_pb2.HeaderMutation(mutations=[mutation_rules_pb2.HeaderMutation(append=option)])
+
+
+def _overwrite_header(key: str, value: str) -> extension_pb2.TypedExtensionConfig:
+    mutation = header_mutation_pb2.HeaderMutation(
+        mutations=[mutation_rules_pb2.HeaderMutation(append=_set(key, value))]
+    )
     return extension("envoy.http.early_header_mutation.header_mutation", mutation)
 
 
@@ -192,6 +209,7 @@ _CALLER_HEADER = _overwrite_header(
     names.CALLER_HEADER,
     f"%FILTER_STATE({names.CALLER_NAMESPACE_KEY}:PLAIN)%/%FILTER_STATE({names.DIALLED_PORT_KEY}:PLAIN)%",
 )
+_CLUSTER_HEADER = _overwrite_header(names.CLUSTER_HEADER, "pod|%DOWNSTREAM_LOCAL_ADDRESS%")
 
 
 def _tcp(stat_prefix: str, cluster: str, log: Iterable[accesslog_pb2.AccessLog]) -> tcp_proxy_pb2.TcpProxy:

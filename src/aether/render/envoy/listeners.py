@@ -107,7 +107,7 @@ def any_address(port: int, netns: str) -> address_pb2.Address:
 
 
 def _http_chain(place: Place, name: str, table: str) -> listener_components_pb2.FilterChain:
-    carried = [*_caller(place), *_DIALLED]
+    carried = [*_caller(place), _DIALLED_PORT]
     log = http_log(place.journal(Entry.CAPTURED))
     return listener_components_pb2.FilterChain(
         name=name, filters=[carry(carried), http_proxy(stat_prefix=name, table=table, log=log)]
@@ -139,11 +139,6 @@ def _pass_through_chain(place: Place) -> listener_components_pb2.FilterChain:
 
 
 _DIALLED_PORT = Carried(names.DIALLED_PORT_KEY, "%DOWNSTREAM_LOCAL_PORT%")
-_DIALLED = (
-    _DIALLED_PORT,
-    Carried(names.DIALLED_ADDRESS_KEY, "%DOWNSTREAM_LOCAL_ADDRESS_WITHOUT_PORT%"),
-    Carried(names.DIALLED_KEY, "%DOWNSTREAM_LOCAL_ADDRESS%"),
-)
 
 
 def _caller(place: Place) -> tuple[Carried, ...]:

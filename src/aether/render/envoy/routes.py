@@ -21,7 +21,6 @@ from aether.model.names import Domains
 from aether.model.ports import PROXY_PORT, RETIRED_PORT, PortClass
 from aether.plan.mesh.addressing import (
     CALLER_UNKNOWN_TEXT,
-    DialledPod,
     Reason,
     own_port_cluster,
     port_list,
@@ -115,22 +114,10 @@ def unknown_proxy_routes(domains: Domains) -> Routes:
     yield _not_found(())
 
 
-def pod_routes(pod: DialledPod) -> Iterator[tuple[int, Route]]:
-    """For a dialled pod and each port it serves (rulings B.4).
-
-    HTTP that meets a raw-TCP port here is refused, never delivered (rulings B.3).
-    """
-    for number, port_class, cluster in pod.ports:
-        if port_class is PortClass.HTTP:
-            action = route_components_pb2.RouteAction(cluster=cluster, timeout=seconds(0))
-            yield number, _route("deliver", (), route=action)
-        elif port_class is PortClass.TCP:
-            yield number, _refuse(Reason.PORT_NOT_HTTP, _pod_listing(pod), ())
-
-
-def pod_refusal(pod: DialledPod) -> Route:
-    """For a dialled pod and a port that it does not serve."""
-    return _refuse(Reason.PORT_NOT_DECLARED, _pod_listing(pod), ())
+def pod_route() -> Route:
+    """For every dial of a pod's address: the answer is the cluster of that name (rulings B.4)."""
+    action = route_components_pb2.RouteAction(cluster_header=names.CLUSTER_HEADER, timeout=seconds(0))
+    return _route("dialled-pod", (), route=action)
 
 
 def pass_through(given: tuple[Condition, ...] = ()) -> Route:
@@ -213,10 +200,6 @@ def _is_http_by_number(shape: Shape) -> Mapping[int, bool]:
 
 def _listing(shape: Shape) -> str:
     return port_list(ServicePort(number, port_class, number) for number, port_class in shape.ports)
-
-
-def _pod_listing(pod: DialledPod) -> str:
-    return port_list(ServicePort(number, port_class, number) for number, port_class, _ in pod.ports)
 
 
 def _deliver(specifier: Specifier, given: tuple[Condition, ...]) -> Route:

@@ -18,7 +18,7 @@ from aether.render.envoy.endpoints import load_assignment
 from aether.render.envoy.inbound import inbound_listener
 from aether.render.envoy.listeners import Place, outbound_listeners
 from aether.render.envoy.resource import Resource, encode, resource_of
-from aether.render.envoy.tables import PodTable, ServiceTables
+from aether.render.envoy.tables import ServiceTables, pod_table
 
 __all__ = ["RenderCache", "Resource", "Snapshot", "consistency", "render_cluster", "render_snapshot"]
 
@@ -48,17 +48,17 @@ class RenderCache:
         self.clusters: Mapping[str, RenderedCluster] = {}
         self._config: MeshConfig | None = None
         self._service_tables = ServiceTables(MeshConfig())
-        self._pod_table = PodTable(MeshConfig())
+        self._pod_table = pod_table(MeshConfig())
 
     def begin(self, config: MeshConfig) -> None:
         """Forget everything, if it was rendered for another configuration."""
         if self._config != config:
             self._config, self.clusters = config, {}
-            self._service_tables, self._pod_table = ServiceTables(config), PodTable(config)
+            self._service_tables, self._pod_table = ServiceTables(config), pod_table(config)
 
     def tables(self, plan: NodePlan) -> tuple[Resource, ...]:
         """The route tables of a plan."""
-        return (*self._service_tables.render(plan.directory), self._pod_table.render(plan.dialled_pods))
+        return (*self._service_tables.render(plan.directory), self._pod_table)
 
 
 def render_snapshot(plan: NodePlan, *, cache: RenderCache | None = None, access_log: str = "") -> Snapshot:

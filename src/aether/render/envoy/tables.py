@@ -13,25 +13,20 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from envoy.config.core.v3 import base_pb2
 from envoy.config.route.v3 import route_components_pb2, route_pb2
-from envoy.extensions.matching.common_inputs.network.v3 import network_inputs_pb2
 from envoy.extensions.router.cluster_specifiers.lua.v3 import lua_pb2
 from google.protobuf import wrappers_pb2
-from xds.type.matcher.v3 import matcher_pb2
 
 from aether.model.facts import MeshConfig
 from aether.model.names import Domains, ServiceId, kubernetes_names, mesh_name
-from aether.plan.mesh.addressing import DialledPod
 from aether.plan.mesh.services import ServiceView
 from aether.render.envoy import names
-from aether.render.envoy.resource import Resource, as_input, encode, extension, resource_of, then, wrap
+from aether.render.envoy.resource import Resource, encode, extension, resource_of, wrap
 from aether.render.envoy.routes import (
     Route,
     Shape,
     Specifier,
     capture_routes,
-    pass_through,
-    pod_refusal,
-    pod_routes,
+    pod_route,
     proxy_routes,
     shape_of,
     short_capture_routes,
@@ -45,16 +40,6 @@ BODY_LIMIT_BYTES = 64 * 1024
 """A refusal that lists many ports. Envoy's 4 KiB would reject the whole table."""
 
 _VIRTUAL_HOSTS, _DOMAINS = 2, 2  # RouteConfiguration.virtual_hosts, VirtualHost.domains
-_MATCHER, _TREE, _ON_NO_MATCH, _NESTED = 21, 2, 3, 1  # VirtualHost.matcher, Matcher, Matcher.OnMatch.matcher
-_INPUT, _EXACT, _MAP, _KEY, _VALUE = 1, 2, 1, 1, 2  # Matcher.MatcherTree, its MatchMap, a map entry
-
-
-class _Pod(msgspec.Struct, frozen=True, eq=False):
-    """A dialled pod: the map entries of its ports, and that of its address."""
-
-    plan: DialledPod
-    ports: bytes
-    address: bytes
 
 
 class _Group(msgspec.Struct, eq=False, kw_only=True):
@@ -157,38 +142,11 @@ class ServiceTables:
             del self._groups[key]
 
 
-class PodTable:
-    """The table of dialled pods: by address and port, then by address."""
-
-    def __init__(self, config: MeshConfig) -> None:
-        self._config = config
-        self._pods: dict[str, _Pod] = {}
-        self._plans: tuple[DialledPod, ...] = ()
-        self._rendered: Resource | None = None
-
-    def render(self, pods: tuple[DialledPod, ...]) -> Resource:
-        """`pods` are sorted by address."""
-        if self._rendered is not None and self._plans == pods:
-            return self._rendered
-        self._rendered, self._plans = self._render(pods), pods
-        return self._rendered
-
-    def _render(self, pods: tuple[DialledPod, ...]) -> Resource:
-        spelled = [self._pod(pod) for pod in pods]
-        self._pods = {pod.plan.address: pod for pod in spelled}
-        head, _ = _edges(names.POD_TABLE, self._config.domains, ())
-        host = route_components_pb2.VirtualHost(name="pods", domains=["*"])
-        if not spelled:
-            host.routes.append(pass_through())
-            return _table(names.POD_TABLE, (head, b""), [wrap(_VIRTUAL_HOSTS, encode(host))])
-        otherwise = encode(_then(pass_through()))
-        by_address = _lookup(names.DIALLED_ADDRESS_KEY, [pod.address for pod in spelled], otherwise)
-        by_port = _lookup(names.DIALLED_KEY, [pod.ports for pod in spelled], wrap(_NESTED, by_address))
-        return _table(names.POD_TABLE, (head, b""), [wrap(_VIRTUAL_HOSTS, encode(host) + wrap(_MATCHER, by_port))])
-
-    def _pod(self, plan: DialledPod) -> _Pod:
-        known = self._pods.get(plan.address)
-        return known if known is not None and known.plan == plan else _spell_pod(plan)
+def pod_table(config: MeshConfig) -> Resource:
+    """The table of dialled pods. It names none of them: each dial names its own cluster."""
+    head, _ = _edges(names.POD_TABLE, config.domains, ())
+    host = _host("pods", (pod_route(),)) + _domain("*")
+    return _table(names.POD_TABLE, (head, b""), [wrap(_VIRTUAL_HOSTS, host)])
 
 
 def _changes(old: tuple[ServiceView, ...], new: tuple[ServiceView, ...]) -> tuple[list[ServiceView], list[ServiceView]]:
@@ -259,7 +217,7 @@ def _edges(name: str, domains: Domains, unknown: Iterable[Route]) -> _Edges:
     head = route_pb2.RouteConfiguration(
         name=name,
         ignore_port_in_host_matching=True,
-        request_headers_to_remove=[names.CALLER_HEADER],
+        request_headers_to_remove=[names.CALLER_HEADER, names.CLUSTER_HEADER],
         max_direct_response_body_size_bytes=wrappers_pb2.UInt32Value(value=BODY_LIMIT_BYTES),
         validate_clusters=wrappers_pb2.BoolValue(value=False),
         cluster_specifier_plugins=[_plugin(specifier, domains) for specifier in Specifier],
@@ -277,25 +235,3 @@ def _plugin(specifier: Specifier, domains: Domains) -> route_components_pb2.Clus
     source = base_pb2.DataSource(inline_string=specifier_source(specifier, domains))
     config = lua_pb2.LuaConfig(source_code=source, default_cluster=names.NONE)
     return route_components_pb2.ClusterSpecifierPlugin(extension=extension(specifier.value, config))
-
-
-def _spell_pod(plan: DialledPod) -> _Pod:
-    host = f"[{plan.address}]" if ":" in plan.address else plan.address
-    ports = b"".join([_entry(f"{host}:{number}", route) for number, route in pod_routes(plan)])
-    return _Pod(plan=plan, ports=ports, address=_entry(plan.address, pod_refusal(plan)))
-
-
-def _entry(key: str, route: Route) -> bytes:
-    """One entry of an exact-match map."""
-    return wrap(_MAP, wrap(_KEY, key.encode()) + wrap(_VALUE, encode(_then(route))))
-
-
-def _then(route: Route) -> matcher_pb2.Matcher.OnMatch:
-    return then(route.name, route)
-
-
-def _lookup(key: str, entries: Iterable[bytes], otherwise: bytes) -> bytes:
-    """A matcher that looks filter state up among encoded entries; `otherwise` is an encoded OnMatch."""
-    state = encode(as_input("state", network_inputs_pb2.FilterStateInput(key=key)))
-    tree = wrap(_INPUT, state) + wrap(_EXACT, b"".join(entries))
-    return wrap(_TREE, tree) + wrap(_ON_NO_MATCH, otherwise)

@@ -130,8 +130,10 @@ class _Answers:
         if assignment is not None:
             self._snapshot = _with(self._snapshot, names.ENDPOINT, name, assignment)
         match plan:
-            case Tombstone():
+            case Tombstone(reason=None):
                 says, is_ok = f"the agent answers that {name} is nobody's", False
+            case Tombstone(listing=listing):
+                says, is_ok = f"the agent answers that the pod {listing}", False
             case PassThroughCluster():
                 says, is_ok = f"the agent answers that {name} is not the mesh's", True
             case _:
@@ -261,8 +263,6 @@ _SHORT: Mapping[str, str] = {
     names.NETNS_KEY: "from",
     names.CALLER_NAMESPACE_KEY: "caller namespace",
     names.DIALLED_PORT_KEY: "dialled port",
-    names.DIALLED_ADDRESS_KEY: "dialled address",
-    names.DIALLED_KEY: "dialled",
     names.TCP_CLUSTER_KEY: "cluster",
 }
 """What people call the keys of filter state."""

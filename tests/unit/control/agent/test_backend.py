@@ -68,7 +68,7 @@ async def test_status_says_what_the_plan_refused_and_what_the_proxy_did(answers:
 async def test_scope_tells_own_from_declared_from_observed(answers: Answers) -> None:
     await answers.node.hear(FACTS)
     answers.node.asks("tcp|10.96.0.8:9000")
-    answers.node.asks("pod|db.shop.aether.internal:8080")
+    answers.node.asks("pod|10.244.2.9:8080")
     answers.node.asks("tcp|192.0.2.1:80")
     scope = answers.backend.scope()
     assert {entry.name: entry.because for entry in scope.entries} == {
@@ -79,7 +79,7 @@ async def test_scope_tells_own_from_declared_from_observed(answers: Answers) -> 
     clusters = {entry.name: entry.clusters for entry in scope.entries}
     assert clusters["db"] == (
         "db.shop.aether.internal:8080",
-        "pod|db.shop.aether.internal:8080",
+        "pod|10.244.2.9:8080",
         "tcp|10.96.0.7:9000",
     )
     assert clusters["other"] == ("tcp|10.96.0.8:9000",)

@@ -6,13 +6,12 @@ from aether.model.endpoint import EndpointRow, Health
 from aether.model.facts import ServiceRecord
 from aether.model.identity import WorkloadIdentity
 from aether.model.ports import PortClass
-from aether.plan.mesh.addressing import DialledPod
+from aether.plan.mesh.addressing import DialledPod, Reason
 from aether.plan.mesh.clusters import (
     ClusterPlan,
     EndpointPlan,
     MeshCluster,
     PassThroughCluster,
-    PodDialCluster,
     Tombstone,
     plan_cluster,
     plan_context,
@@ -80,21 +79,54 @@ def test_a_raw_dial_of_a_pods_second_address_goes_to_its_first() -> None:
     assert members(plan("tcp|[fd00:244:1::2]:9000", dual)) == ["10.244.1.2"]
 
 
-def test_an_http_dial_of_a_pod_is_one_cluster_for_all_pods_of_the_service() -> None:
-    assert plan("pod|cart.shop.aether.internal:8080", *ROWS) == PodDialCluster(
-        name="pod|cart.shop.aether.internal:8080",
+def test_an_http_dial_of_a_pod_is_that_pod_alone_pinned_to_its_service() -> None:
+    assert plan("pod|10.244.1.2:8080", *ROWS) == MeshCluster(
+        name="pod|10.244.1.2:8080",
         service=CART,
         server_name="8080",
         pinned=PIN,
         stat_key="shop/cart",
         is_http=True,
+        endpoints=(EndpointPlan(address="10.244.1.2", health=Health.HEALTHY, weight=3, node="n1"),),
     )
 
 
-def test_a_pod_dial_needs_one_pod_that_declares_the_port_http_however_the_vote_went() -> None:
-    assert isinstance(plan("pod|cart.shop.aether.internal:9000", *ROWS[:1]), Tombstone)
+def test_an_http_dial_of_a_pods_second_address_goes_to_its_first() -> None:
+    dual = msgspec.structs.replace(ROWS[0], addresses=("10.244.1.2", "fd00:244:1::2"))
+    assert members(plan("pod|[fd00:244:1::2]:8080", dual)) == ["10.244.1.2"]
+
+
+@pytest.mark.parametrize("health", Health)
+def test_a_dialled_pod_is_reached_whatever_its_health_since_the_client_chose_it(health: Health) -> None:
+    cluster = plan("pod|10.244.1.2:8080", msgspec.structs.replace(ROWS[0], health=health))
+    assert isinstance(cluster, MeshCluster)
+    assert [endpoint.health for endpoint in cluster.endpoints] == [Health.HEALTHY]
+
+
+def test_a_pod_is_dialled_by_what_it_declares_itself_however_the_vote_went() -> None:
     voted_down = (ROWS[0], row("shop/cart", "9000=tcp", address="10.244.1.5"), ROWS[2])
-    assert isinstance(plan("pod|cart.shop.aether.internal:9000", *voted_down), PodDialCluster)
+    assert members(plan("pod|10.244.1.4:9000", *voted_down)) == ["10.244.1.4"]
+
+
+@pytest.mark.parametrize(
+    ("port", "reason"),
+    [
+        (7777, Reason.PORT_NOT_DECLARED),
+        (53, Reason.PORT_NOT_DECLARED),
+        (18081, Reason.PORT_NOT_DECLARED),
+        (9000, Reason.PORT_NOT_HTTP),
+    ],
+)
+def test_http_at_any_other_port_of_a_pod_is_refused_with_what_the_pod_serves(port: int, reason: Reason) -> None:
+    name = f"pod|10.244.1.2:{port}"
+    found = plan(name, row("shop/cart", "8080 9000=tcp 53=udp 18081", address="10.244.1.2"))
+    assert found == Tombstone(name=name, reason=reason, listing="serves 8080=http, 9000=tcp")
+
+
+def test_the_answer_for_a_pod_follows_its_row() -> None:
+    assert isinstance(plan("pod|10.244.1.2:8080", *ROWS), MeshCluster)
+    assert isinstance(plan("pod|10.244.1.2:8080", row("shop/cart", "80", address="10.244.1.2")), Tombstone)
+    assert isinstance(plan("pod|10.244.1.2:8080", *ROWS[1:]), PassThroughCluster)
 
 
 def test_a_service_without_endpoints_has_an_empty_cluster() -> None:
@@ -110,9 +142,7 @@ def test_a_service_without_endpoints_has_an_empty_cluster() -> None:
         "cart.shop.aether.internal:7777",
         "cart.shop.aether.internal:18081",
         "ghost.shop.aether.internal:8080",
-        "pod|cart.shop.aether.internal:7777",
-        "pod|ghost.shop.aether.internal:8080",
-        "pod|cart.shop.aether.internal:18081",
+        "pod|10.96.0.5:8080",
         "own|cart.shop.aether.internal:8080",
         "own|ghost.shop.aether.internal:8080",
         "tcp|10.96.0.5:8080",
@@ -128,8 +158,11 @@ def test_a_name_that_is_nobodys_is_a_tombstone(name: str) -> None:
     assert plan(name, reserved) == Tombstone(name=name)
 
 
-@pytest.mark.parametrize("name", ["tcp|192.0.2.1:5432", "tcp|10.96.9.9:80", "tcp|[2001:db8::1]:5432"])
-def test_raw_tcp_to_an_address_that_is_not_the_meshs_passes_through(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["tcp|192.0.2.1:5432", "tcp|10.96.9.9:80", "tcp|[2001:db8::1]:5432", "pod|10.244.1.99:80", "pod|[fd00:244::9]:80"],
+)
+def test_a_dial_of_an_address_that_is_not_the_meshs_passes_through(name: str) -> None:
     assert plan(name, *ROWS) == PassThroughCluster(name=name)
 
 
@@ -160,7 +193,7 @@ def test_an_address_that_two_rows_claim_is_the_healthier_ones() -> None:
     new = msgspec.structs.replace(row("shop/new", "9000=tcp", health=Health.UNHEALTHY), pod="new-1")
     for rows in ((old, new), (new, old)):
         context = plan_context(msgspec.structs.replace(node_facts(), rows=rows))
-        port = (9000, PortClass.TCP, "tcp|10.244.1.2:9000")
+        port = (9000, PortClass.TCP)
         assert context.dialled_pods == (
             DialledPod(address="10.244.1.2", service=service_id("shop/new"), ports=(port,)),
         )
@@ -182,15 +215,9 @@ def test_dialled_pods_are_every_address_of_every_registered_pod() -> None:
     dual = msgspec.structs.replace(ROWS[0], addresses=("10.244.1.2", "fd00:244:1::2"))
     plain = row("shop/pay", "443 53=udp 18081=tcp", address="10.244.1.9")
     pods = plan_context(node_facts(rows=(dual, plain))).dialled_pods
-    http = (8080, PortClass.HTTP, "pod|cart.shop.aether.internal:8080")
+    ports = ((8080, PortClass.HTTP), (9000, PortClass.TCP))
     assert pods == (
-        DialledPod(address="10.244.1.2", service=CART, ports=(http, (9000, PortClass.TCP, "tcp|10.244.1.2:9000"))),
-        DialledPod(
-            address="10.244.1.9",
-            service=service_id("shop/pay"),
-            ports=((443, PortClass.HTTP, "pod|pay.shop.aether.internal:443"),),
-        ),
-        DialledPod(
-            address="fd00:244:1::2", service=CART, ports=(http, (9000, PortClass.TCP, "tcp|[fd00:244:1::2]:9000"))
-        ),
+        DialledPod(address="10.244.1.2", service=CART, ports=ports),
+        DialledPod(address="10.244.1.9", service=service_id("shop/pay"), ports=((443, PortClass.HTTP),)),
+        DialledPod(address="fd00:244:1::2", service=CART, ports=ports),
     )

@@ -39,7 +39,6 @@ def test_a_wanted_service_is_wanted_by_every_name_it_is_delivered_to() -> None:
         "ledger.bank.aether.internal:9090",
         "own|ledger.bank.aether.internal:9090",
         "pay.shop.aether.internal:80",
-        "pod|pay.shop.aether.internal:80",
         "tcp|10.96.0.5:9000",
         "tcp|[fd96::5]:9000",
     )

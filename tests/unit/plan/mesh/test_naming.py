@@ -21,7 +21,8 @@ DOMAINS = Domains()
 
 NAMES: list[tuple[str, ClusterName]] = [
     ("cart.shop.aether.internal:8080", HttpClusterName(CART, 8080)),
-    ("pod|cart.shop.aether.internal:8080", PodClusterName(CART, 8080)),
+    ("pod|10.244.1.2:8080", PodClusterName("10.244.1.2", 8080)),
+    ("pod|[fd00:244:1::2]:8080", PodClusterName("fd00:244:1::2", 8080)),
     ("own|cart.shop.aether.internal:8080", OwnClusterName(CART, 8080)),
     ("tcp|10.96.0.5:9000", RawClusterName("10.96.0.5", 9000)),
     ("tcp|[fd96::5]:9000", RawClusterName("fd96::5", 9000)),
@@ -36,7 +37,8 @@ def test_a_clusters_name_says_what_it_stands_for(text: str, name: ClusterName) -
 def test_names_are_formatted_as_they_parse() -> None:
     assert [text for text, _ in NAMES] == [
         http_cluster(CART, 8080, DOMAINS),
-        pod_cluster(CART, 8080, DOMAINS),
+        pod_cluster("10.244.1.2", 8080),
+        pod_cluster("fd00:244:1::2", 8080),
         own_cluster(CART, 8080, DOMAINS),
         raw_cluster("10.96.0.5", 9000),
         raw_cluster("fd96::5", 9000),
@@ -56,8 +58,10 @@ def test_names_are_formatted_as_they_parse() -> None:
         "cart.shop:8080",
         "cart:8080",
         "udp|10.96.0.5:9000",
-        "pod|cart.shop:8080",
-        "pod|own|cart.shop.aether.internal:8080",
+        "own|pod|10.244.1.2:8080",
+        "pod|:8080",
+        "pod|fd00:244:1::2:8080",
+        "pod|10.244.1.2:0",
         "tcp|:9000",
         "tcp|fd96::5:9000",
         "tcp|[10.96.0.5]:9000",

@@ -8,6 +8,7 @@ from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2
 from envoy.type.v3 import http_pb2
 from tests.support.envoy_plans import HTTP_CLUSTER, IDENTITY, POD, POD_DIAL, PORTS, RAW_CLUSTER, unpack
 
+from aether.plan.mesh.addressing import Reason
 from aether.plan.mesh.node import PassThroughCluster, Tombstone
 from aether.render.envoy import names
 from aether.render.envoy.clusters import application_cluster, mesh_cluster, pass_through, probe_cluster, tombstone
@@ -57,16 +58,18 @@ def test_raw_tcp_hops_have_no_protocol() -> None:
     assert not mesh_cluster(RAW_CLUSTER).typed_extension_protocol_options
 
 
-def test_a_dialled_pod_is_reached_at_its_inbound_listener() -> None:
-    cluster = mesh_cluster(POD_DIAL)
-    assert cluster.type == cluster_pb2.Cluster.ORIGINAL_DST
-    assert cluster.original_dst_lb_config.upstream_port_override.value == 18008
-    assert cluster.lb_policy == cluster_pb2.Cluster.CLUSTER_PROVIDED
-
-
 def test_a_tombstone_refuses_at_once() -> None:
     assert mesh_cluster(Tombstone(name="gone")) == tombstone("gone")
     assert tombstone("gone").load_assignment.policy.drop_overloads
+
+
+def test_a_tombstone_with_a_reason_tells_it_in_its_metadata() -> None:
+    plan = Tombstone(name="pod|10.244.1.2:1", reason=Reason.PORT_NOT_DECLARED, listing="serves 80=http")
+    refusing = mesh_cluster(plan)
+    told = refusing.metadata.filter_metadata["aether"]
+    assert dict(told) == {"error": "port-not-declared", "ports": "serves 80=http"}
+    refusing.ClearField("metadata")
+    assert refusing == tombstone(plan.name)
 
 
 def test_the_answer_for_an_address_that_is_not_the_meshs_is_the_pass_through_under_its_name() -> None:

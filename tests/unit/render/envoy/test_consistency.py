@@ -15,22 +15,19 @@ from envoy.extensions.filters.network.tcp_proxy.v3 import tcp_proxy_pb2
 from envoy.extensions.transport_sockets.tls.v3 import tls_pb2
 from envoy.type.v3 import http_pb2
 from google.protobuf.message import Message
-from tests.support.envoy_plans import CART, CONFIG, HTTP_CLUSTER, POD, POD_DIAL, RAW_CLUSTER, view
+from tests.support.envoy_plans import CONFIG, HTTP_CLUSTER, POD, POD_DIAL, RAW_CLUSTER, view
 
-from aether.model.ports import PortClass
-from aether.plan.mesh.node import DialledPod, NodePlan
+from aether.plan.mesh.node import NodePlan
 from aether.render.envoy import names
 from aether.render.envoy.consistency import consistency
 from aether.render.envoy.resource import Resource, encode, resource_of
 from aether.render.envoy.snapshot import render_snapshot
 
-DIALLED = DialledPod(address="10.244.1.2", service=CART, ports=((8080, PortClass.HTTP, POD_DIAL.name),))
 SOUND = render_snapshot(
     NodePlan(
         node="n1",
         config=CONFIG,
         directory=(view("shop/cart", "8080"),),
-        dialled_pods=(DIALLED,),
         pods=(POD,),
         clusters=(HTTP_CLUSTER, POD_DIAL, RAW_CLUSTER),
     )
@@ -120,7 +117,7 @@ def test_a_name_in_two_virtual_hosts_is_found() -> None:
 
 def test_a_cluster_that_nobody_will_ever_answer_for_is_found() -> None:
     found = consistency(without(names.CLUSTER, names.PASS_THROUGH))
-    assert f"{CAPTURE}, chain pod_http: cluster passthrough is missing" in found
+    assert f"{CAPTURE}, chain cap_http: cluster passthrough is missing" in found
     assert f"{RAW}, chain passthrough: cluster passthrough is missing" in found
     application = names.application_cluster(POD.uid, 8080)
     assert consistency(without(names.CLUSTER, application)) == [
@@ -129,13 +126,30 @@ def test_a_cluster_that_nobody_will_ever_answer_for_is_found() -> None:
 
 
 def test_a_cluster_asked_for_on_demand_need_not_be_there_but_without_the_filter_it_must() -> None:
-    assert consistency(without(names.CLUSTER, POD_DIAL.name)) == []
+    def name_it(table: Any) -> None:
+        table.virtual_hosts[0].routes[0].route.cluster = "later.shop.aether.internal:80"
+
+    assert spoil(names.ROUTE, names.POD_TABLE, name_it) == []
     forget = spoil_filter(1, Manager, lambda manager: manager.http_filters.pop(0))
     listener = listener_pb2.Listener.FromString(SOUND[names.LISTENER][CAPTURE].body)
     forget(listener)
-    spoiled = {CAPTURE: resource_of(CAPTURE, names.LISTENER, encode(listener))}
-    snapshot = {**without(names.CLUSTER, POD_DIAL.name), names.LISTENER: {**SOUND[names.LISTENER], **spoiled}}
-    assert consistency(snapshot) == [f"{CAPTURE}, chain pod_http: cluster {POD_DIAL.name} is missing"]
+    table = route_pb2.RouteConfiguration.FromString(SOUND[names.ROUTE][names.POD_TABLE].body)
+    name_it(table)
+    spoiled = {
+        names.LISTENER: {**SOUND[names.LISTENER], CAPTURE: resource_of(CAPTURE, names.LISTENER, encode(listener))},
+        names.ROUTE: {**SOUND[names.ROUTE], names.POD_TABLE: resource_of(names.POD_TABLE, names.ROUTE, encode(table))},
+    }
+    assert consistency({**SOUND, **spoiled}) == [
+        f"{CAPTURE}, chain pod_http: cluster later.shop.aether.internal:80 is missing"
+    ]
+
+
+@pytest.mark.parametrize(("chain", "name"), [(0, names.CAPTURE_CHAIN), (1, names.POD_CHAIN)])
+def test_requests_that_name_their_clusters_need_the_filter_that_asks_for_them(chain: int, name: str) -> None:
+    forget = spoil_filter(chain, Manager, lambda manager: manager.http_filters.pop(0))
+    assert spoil(names.LISTENER, CAPTURE, forget) == [
+        f"{CAPTURE}, chain {name}: requests name their clusters, and nobody asks for them"
+    ]
 
 
 def test_a_cluster_without_its_load_assignment_is_found_and_the_reverse() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from envoy.config.listener.v3 import listener_components_pb2
 from envoy.config.route.v3 import route_pb2
 from envoy.extensions.filters.common.set_filter_state.v3 import value_pb2
@@ -23,8 +24,8 @@ def manager_of(filter_: listener_components_pb2.Filter) -> Any:
     return unpack(Manager, filter_.typed_config)
 
 
-def source() -> Any:
-    return manager_of(http_proxy(stat_prefix="s", table="cap_http", log=[]))
+def source(table: str = names.CAPTURE_TABLE) -> Any:
+    return manager_of(http_proxy(stat_prefix="s", table=table, log=[]))
 
 
 def inbound() -> Any:
@@ -58,11 +59,13 @@ def test_the_sources_table_is_waited_for_for_ever_and_its_clusters_for_a_second(
     assert manager.http_filters[-1].name == "envoy.filters.http.router"
 
 
-def test_the_callers_header_is_overwritten_whatever_the_client_sent() -> None:
-    (mutation,) = unpack(
-        header_mutation_pb2.HeaderMutation, source().early_header_mutation_extensions[0].typed_config
-    ).mutations
-    assert mutation.append.header.key == names.CALLER_HEADER
+@pytest.mark.parametrize(
+    ("table", "header"), [(names.CAPTURE_TABLE, names.CALLER_HEADER), (names.POD_TABLE, names.CLUSTER_HEADER)]
+)
+def test_what_chooses_a_cluster_is_overwritten_whatever_the_client_sent(table: str, header: str) -> None:
+    (extension,) = source(table).early_header_mutation_extensions
+    (mutation,) = unpack(header_mutation_pb2.HeaderMutation, extension.typed_config).mutations
+    assert mutation.append.header.key == header
     assert mutation.append.append_action == mutation.append.OVERWRITE_IF_EXISTS_OR_ADD
 
 
@@ -73,6 +76,19 @@ def test_a_refusal_begins_with_the_name_and_every_failure_has_its_word() -> None
     assert text.startswith("%CEL(")
     assert text.endswith(":253%%LOCAL_REPLY_BODY%")
     assert [mapper.headers_to_add[0].header.value for mapper in failures] == [f.word for f in HTTP_FAILURES]
+
+
+def test_a_dialled_pod_refuses_by_what_the_metadata_of_its_cluster_says() -> None:
+    refusal, *failures = source(names.POD_TABLE).local_reply_config.mappers
+    flagged, told = refusal.filter.and_filter.filters
+    assert list(flagged.response_flag_filter.flags) == ["UDO"]
+    assert told.HasField("extension_filter")
+    assert refusal.status_code.value == 421
+    text = refusal.body_format_override.text_format_source.inline_string
+    assert text.startswith("%CEL(")
+    assert text.endswith(":253% %CLUSTER_METADATA(aether:ports)%")
+    assert refusal.headers_to_add[0].header.value == "%CLUSTER_METADATA(aether:error)%"
+    assert len(failures) == len(HTTP_FAILURES)
 
 
 def test_the_destination_says_its_own_failures_too_and_refuses_nothing() -> None:

@@ -5,18 +5,16 @@ from typing import Any
 
 import pytest
 from lupa import LuaRuntime  # type: ignore[import-untyped]  # it has no types
-from tests.support.envoy_plans import CART, CONFIG, view
+from tests.support.envoy_plans import CONFIG, view
 
 from aether.model.names import Domains
 from aether.model.ports import PortClass
-from aether.plan.mesh.addressing import DialledPod
 from aether.render.envoy import names
 from aether.render.envoy.routes import (
     Shape,
     Specifier,
     capture_routes,
-    pod_refusal,
-    pod_routes,
+    pod_route,
     proxy_routes,
     shape_of,
     short_capture_routes,
@@ -156,15 +154,9 @@ def test_a_pass_through_takes_words_of_the_mesh_away() -> None:
     assert list(list(unknown_capture_routes(Domains()))[-1].response_headers_to_remove) == [names.ERROR_HEADER]
 
 
-def test_a_dialled_pod_is_meant_and_its_raw_ports_are_no_http() -> None:
-    pod = DialledPod(
-        address="10.244.1.2", service=CART, ports=((53, UDP, ""), (8080, HTTP, "pod|c:8080"), (9000, TCP, "tcp|c:9000"))
-    )
-    routes = dict(pod_routes(pod))
-    assert routes[8080].route.cluster == "pod|c:8080"
-    assert routes[9000].name == "port-not-http"
-    assert 53 not in routes
-    assert pod_refusal(pod).direct_response.body.inline_string == " serves 53=udp, 8080=http, 9000=tcp"
+def test_a_dial_of_a_pod_names_its_own_cluster_whatever_the_request_says() -> None:
+    assert answers([pod_route()]) == [("dialled-pod", set())]
+    assert pod_route().route.cluster_header == names.CLUSTER_HEADER
 
 
 def test_services_with_the_same_ports_have_one_shape_wherever_their_pods_listen() -> None:

@@ -37,7 +37,7 @@ def test_there_are_three_tables_whatever_there_is() -> None:
 
 
 def test_every_cluster_with_endpoints_has_its_load_assignment() -> None:
-    assert set(render_snapshot(PLAN)[names.ENDPOINT]) == {HTTP_CLUSTER.name, RAW_CLUSTER.name}
+    assert set(render_snapshot(PLAN)[names.ENDPOINT]) == {HTTP_CLUSTER.name, POD_DIAL.name, RAW_CLUSTER.name}
 
 
 def test_a_snapshot_is_read_only_and_sorted() -> None:
@@ -50,7 +50,7 @@ def test_a_snapshot_is_read_only_and_sorted() -> None:
 
 @pytest.mark.parametrize(
     ("plan", "has_endpoints"),
-    [(HTTP_CLUSTER, True), (POD_DIAL, False), (Tombstone(name="a:1"), False), (PassThroughCluster(name="b:1"), False)],
+    [(HTTP_CLUSTER, True), (POD_DIAL, True), (Tombstone(name="a:1"), False), (PassThroughCluster(name="b:1"), False)],
 )
 def test_a_cold_answer_is_what_the_snapshot_would_hold(plan: object, has_endpoints: bool) -> None:
     cluster, assignment = render_cluster(plan, CONFIG)  # type: ignore[arg-type]

@@ -2,17 +2,15 @@
 
 import msgspec
 import pytest
-from envoy.config.route.v3 import route_components_pb2, route_pb2
+from envoy.config.route.v3 import route_pb2
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.envoy_plans import CART, CONFIG, unpack, view
+from tests.support.envoy_plans import CONFIG, view
 from tests.support.facts import meshes
 
-from aether.model.ports import PortClass
-from aether.plan.mesh.addressing import DialledPod
 from aether.plan.mesh.node import plan_context
 from aether.render.envoy import names
-from aether.render.envoy.tables import PodTable, ServiceTables
+from aether.render.envoy.tables import ServiceTables, pod_table
 
 SHOP = (view("blog/cart", "80"), view("shop/cart", "8080 9000=tcp"), view("shop/pay", "8080 9000=tcp"))
 
@@ -57,7 +55,7 @@ def test_everything_else_comes_last() -> None:
 def test_a_table_matches_names_without_their_port_and_sends_nothing_of_its_own() -> None:
     for table in tables(*SHOP):
         assert table.ignore_port_in_host_matching
-        assert list(table.request_headers_to_remove) == [names.CALLER_HEADER]
+        assert list(table.request_headers_to_remove) == [names.CALLER_HEADER, names.CLUSTER_HEADER]
         assert [plugin.extension.name for plugin in table.cluster_specifier_plugins] == ["mesh", "own"]
         assert not table.validate_clusters.value
 
@@ -92,46 +90,13 @@ def test_one_service_that_goes_or_comes_is_as_if_it_never_was(data: st.DataObjec
         assert used.render(directory) == ServiceTables(CONFIG).render(directory)
 
 
-PODS = (
-    DialledPod(
-        address="10.244.1.2",
-        service=CART,
-        ports=((8080, PortClass.HTTP, "pod|c:8080"), (9000, PortClass.TCP, "tcp|10.244.1.2:9000")),
-    ),
-    DialledPod(address="fd00:244:1::2", service=CART, ports=((8080, PortClass.HTTP, "pod|c:8080"),)),
-)
-
-
-def pod_host(*pods: DialledPod) -> route_components_pb2.VirtualHost:
-    (host,) = route_pb2.RouteConfiguration.FromString(PodTable(CONFIG).render(pods).body).virtual_hosts
+def test_the_table_of_pods_names_no_pod_and_takes_every_host() -> None:
+    table = route_pb2.RouteConfiguration.FromString(pod_table(CONFIG).body)
+    (host,) = table.virtual_hosts
     assert list(host.domains) == ["*"]
-    return host
-
-
-def test_a_dialled_pod_is_looked_up_by_address_and_port_then_by_address() -> None:
-    by_port = pod_host(*PODS).matcher
-    by_address = by_port.on_no_match.matcher
-    assert set(by_port.matcher_tree.exact_match_map.map) == {
-        "10.244.1.2:8080",
-        "10.244.1.2:9000",
-        "[fd00:244:1::2]:8080",
-    }
-    assert set(by_address.matcher_tree.exact_match_map.map) == {"10.244.1.2", "fd00:244:1::2"}
-    otherwise = unpack(route_components_pb2.Route, by_address.on_no_match.action.typed_config)
-    assert otherwise.route.cluster == names.PASS_THROUGH
-
-
-def test_without_dialled_pods_everything_passes_through() -> None:
-    assert [route.route.cluster for route in pod_host().routes] == [names.PASS_THROUGH]
-
-
-def test_the_pod_table_depends_on_its_pods_alone() -> None:
-    used = PodTable(CONFIG)
-    first = used.render(PODS)
-    assert used.render(PODS) is first
-    moved = msgspec.structs.replace(PODS[1], ports=())
-    assert used.render((PODS[0], moved)) == PodTable(CONFIG).render((PODS[0], moved))
-    assert used.render(PODS) == first
+    (route,) = host.routes
+    assert route.route.cluster_header == names.CLUSTER_HEADER
+    assert names.CLUSTER_HEADER in table.request_headers_to_remove
 
 
 @pytest.mark.parametrize("limit", [400_000])

@@ -11,19 +11,20 @@ from envoy.extensions.transport_sockets.tls.v3 import common_pb2, tls_pb2
 from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2
 
 from aether._proto import filter_state_override_pb2, on_demand_secret_pb2
-from aether.render.envoy.evaluate.request import Scene, State
+from aether.render.envoy.evaluate.request import Metadata, Scene, State
 from aether.render.envoy.evaluate.strict import Proto, require, shape, unpack
 from aether.render.envoy.evaluate.verdict import Dialled, Endpoint, Hop, Members
 
 _CLUSTER = shape(
     "name type eds_cluster_config load_assignment original_dst_lb_config transport_socket upstream_bind_config "
-    "common_lb_config typed_extension_protocol_options lb_policy",
+    "common_lb_config typed_extension_protocol_options lb_policy metadata",
     "alt_stat_name connect_timeout per_connection_buffer_limit_bytes circuit_breakers outlier_detection health_checks "
-    "upstream_connection_options ignore_health_on_host_removal metadata close_connections_on_host_health_failure "
+    "upstream_connection_options ignore_health_on_host_removal close_connections_on_host_health_failure "
     "least_request_lb_config round_robin_lb_config cleanup_interval track_cluster_stats",
 )
 _EDS = shape("service_name", "eds_config")
 _ORIGINAL_DST = shape("upstream_port_override")
+_METADATA = shape("filter_metadata")
 _COMMON_LB = shape("healthy_panic_threshold", "update_merge_window close_connections_on_host_set_change")
 _EXTENSION = shape("typed_config", "name")
 _UPSTREAM_TLS = shape("common_tls_context sni", "max_session_keys")
@@ -92,6 +93,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     tls: Tls | None
     source: Source
+    metadata: Metadata
 
     def upstream(self, scene: Scene) -> Members | Dialled:
         if self.endpoints is not None:
@@ -143,7 +145,17 @@ def read_cluster(message: Proto, assignment: Proto | None) -> Cluster:
         port=message.original_dst_lb_config.upstream_port_override.value,
         tls=_read_tls(message.transport_socket) if message.HasField("transport_socket") else None,
         source=_read_source(message.upstream_bind_config),
+        metadata=_read_metadata(message.metadata),
     )
+
+
+def _read_metadata(message: Proto) -> Metadata:
+    """What is text in it."""
+    _METADATA.check(message)
+    return {
+        name: {key: value.string_value for key, value in struct.fields.items() if value.HasField("string_value")}
+        for name, struct in message.filter_metadata.items()
+    }
 
 
 def _check_protocol(message: Proto) -> None:

@@ -21,6 +21,7 @@ from aether.render.envoy.evaluate.listener import Chain, Listener, read_listener
 from aether.render.envoy.evaluate.manager import FilterKind, Manager
 from aether.render.envoy.evaluate.request import (
     Connection,
+    Metadata,
     Request,
     Scene,
     Spoken,
@@ -71,10 +72,10 @@ class Course(msgspec.Struct, frozen=True):
 
 class Sending(msgspec.Struct, frozen=True, kw_only=True):
     """How something is sent: whether absent clusters are asked for, what a client gets when nothing takes it (by
-    Envoy's response flag), and the headers of a request."""
+    Envoy's response flag and the cluster's metadata), and the headers of a request."""
 
     asks_for_clusters: bool
-    refuse: Callable[[str], Answer | Close]
+    refuse: Callable[[str, Metadata], Answer | Close]
     headers: Pairs = ()
 
 
@@ -197,7 +198,8 @@ class Evaluator:
                 case TcpProxy():
                     clusters, why = one.choose(course.scene)
                     course = course.then(StepKind.NETWORK_FILTER, "tcp_proxy", why)
-                    sending = Sending(asks_for_clusters=one.asks_for_clusters, refuse=lambda flag: Close(_FLAGS[flag]))
+                    asks = one.asks_for_clusters
+                    sending = Sending(asks_for_clusters=asks, refuse=lambda flag, _: Close(_FLAGS[flag]))
                     return self._send(course, clusters, sending)
                 case Manager():
                     course = course.then(StepKind.NETWORK_FILTER, "http_connection_manager", one.stat_prefix)
@@ -236,7 +238,7 @@ class Evaluator:
         course = course.then(StepKind.CHOICE, "cluster", why)
         sending = Sending(
             asks_for_clusters=asks,
-            refuse=lambda flag: manager.reply(Answer(status=503, flag=flag), course.scene),
+            refuse=lambda flag, told: manager.reply(Answer(status=503, flag=flag), course.scene.with_metadata(told)),
             headers=place.sent_headers(action, course.scene),
         )
         return self._send(course, clusters, sending)
@@ -253,7 +255,7 @@ class Evaluator:
         if cluster is None:
             asks = sending.asks_for_clusters
             why = "it is not here: the proxy asks for it" if asks else "it is not here, and nobody asks for it"
-            failure = None if asks else sending.refuse("NC")
+            failure = None if asks else sending.refuse("NC", {})
             absent = Forward(cluster=name, upstream=Absent(asks), headers=sending.headers, failure=failure)
             return course.then(StepKind.CLUSTER, name, why), absent
         upstream, state = cluster.upstream(course.scene), course.scene.state
@@ -267,7 +269,7 @@ class Evaluator:
             netns=cluster.netns(state),
             mark=cluster.source.mark,
             headers=sending.headers,
-            failure=sending.refuse(flag) if flag else None,
+            failure=sending.refuse(flag, cluster.metadata) if flag else None,
         )
         course = course.then(StepKind.CLUSTER, name, _describe_hop(forward))
         return course.then(StepKind.ENDPOINT, *_describe_endpoints(upstream)), forward

@@ -132,6 +132,12 @@ def _expression(scene: Scene, argument: str) -> str | None:
     return "".join(found[int(digit)] or "" for digit in call["rewrite"].replace("\\", ""))
 
 
+def _cluster_metadata(scene: Scene, argument: str) -> str | None:
+    """``FILTER:KEY``, for a text."""
+    name, _, key = argument.partition(":")
+    return scene.metadata.get(name, {}).get(key)
+
+
 _OPERATORS: Mapping[str, Operator] = {
     "DOWNSTREAM_LOCAL_ADDRESS": lambda scene, _: scene.connection.destination,
     "DOWNSTREAM_LOCAL_ADDRESS_WITHOUT_PORT": lambda scene, _: scene.connection.address,
@@ -142,9 +148,10 @@ _OPERATORS: Mapping[str, Operator] = {
     "FILTER_STATE": _filter_state,
     "REQ": _request_header,
     "CEL": _expression,
+    "CLUSTER_METADATA": _cluster_metadata,
     "LOCAL_REPLY_BODY": lambda scene, _: scene.reply_body,
 }
-_WITH_ARGUMENT = {"FILTER_STATE", "REQ", "CEL"}
+_WITH_ARGUMENT = {"FILTER_STATE", "REQ", "CEL", "CLUSTER_METADATA"}
 
 
 class How(enum.IntEnum):

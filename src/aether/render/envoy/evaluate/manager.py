@@ -6,10 +6,12 @@ afterwards, and what local replies are given on the way out.
 
 import enum
 import operator
+import re
 from collections.abc import Mapping
 
 import msgspec
 from envoy.config.route.v3 import route_components_pb2
+from envoy.extensions.access_loggers.filters.cel.v3 import cel_pb2
 from envoy.extensions.filters.http.health_check.v3 import health_check_pb2
 from envoy.extensions.filters.http.on_demand.v3 import on_demand_pb2
 from envoy.extensions.filters.http.router.v3 import router_pb2
@@ -53,6 +55,7 @@ _LOCAL_REPLY = shape("mappers")
 _MAPPER = shape("filter status_code body body_format_override headers_to_add")
 _ACCESS_FILTER = shape("status_code_filter response_flag_filter and_filter or_filter header_filter extension_filter")
 _COMPARISON = shape("op value")
+_EXPRESSION = cel_pb2.ExpressionFilter.DESCRIPTOR
 
 
 class FilterKind(enum.StrEnum):
@@ -82,9 +85,9 @@ Overrides = Mapping[str, FilterOverride]
 
 
 class ReplyTest(msgspec.Struct, frozen=True):
-    """The condition of a local reply mapper, over status, response flag and headers.
+    """The condition of a local reply mapper, over status, response flag, headers and the cluster's metadata.
 
-    An extension's condition is refused when it is asked: it looks at what an upstream connection did.
+    Any other expression is refused when it is asked: it looks at what an upstream connection did.
     """
 
     kind: str
@@ -93,6 +96,7 @@ class ReplyTest(msgspec.Struct, frozen=True):
     comparison: int = 0
     status: int = 0
     header: HeaderTest | None = None
+    expression: str = ""
 
     def holds(self, answer: Answer, scene: Scene) -> bool:
         match self.kind:
@@ -107,7 +111,18 @@ class ReplyTest(msgspec.Struct, frozen=True):
             case "header_filter":
                 return self.header is not None and self.header.holds(scene)
             case _:
-                raise Unsupported(f"local reply filter {self.kind}")
+                return _has_metadata(self.expression, scene)
+
+
+_METADATA_IS_THERE = re.compile(r"'([^']*)' in xds\.cluster_metadata\.filter_metadata")
+
+
+def _has_metadata(expression: str, scene: Scene) -> bool:
+    """The one CEL expression that is understood: whether the cluster has metadata of a name."""
+    asked = _METADATA_IS_THERE.fullmatch(expression)
+    if asked is None:
+        raise Unsupported(f"local reply filter extension_filter {expression}".rstrip())
+    return asked[1] in scene.metadata
 
 
 _COMPARISONS = (operator.eq, operator.ge, operator.le, operator.ne)
@@ -258,6 +273,11 @@ def _read_mapper(message: Proto) -> Mapper:
     )
 
 
+def _read_expression(packed: Proto) -> str:
+    """The CEL expression of an access log filter; "" for any other extension."""
+    return cel_pb2.ExpressionFilter.FromString(packed.value).expression if packed.Is(_EXPRESSION) else ""
+
+
 def _read_reply_test(message: Proto) -> ReplyTest:
     _ACCESS_FILTER.check(message)
     kind = message.WhichOneof("filter_specifier")
@@ -272,5 +292,7 @@ def _read_reply_test(message: Proto) -> ReplyTest:
             return ReplyTest(kind, comparison=comparison.op, status=comparison.value.default_value)
         case "header_filter":
             return ReplyTest(kind, header=read_header(message.header_filter.header))
+        case "extension_filter":
+            return ReplyTest(kind, expression=_read_expression(message.extension_filter.typed_config))
         case _:
             return ReplyTest(kind or "none")

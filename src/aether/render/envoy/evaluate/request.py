@@ -108,6 +108,9 @@ class StateObject(msgspec.Struct, frozen=True):
 
 State = Mapping[str, StateObject]
 
+Metadata = Mapping[str, Mapping[str, str]]
+"""The texts of a cluster's metadata, by the name of their filter, then by key."""
+
 NETWORK_NAMESPACE_KEY = "envoy.network.network_namespace"
 """Filter state that a listener inside a network namespace sets on each connection."""
 
@@ -116,7 +119,8 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a matcher or a format string can look at, at one moment.
 
     `server_name`, `application_protocols` and `transport_protocol` are what the listener's inspectors found: less than
-    the connection carries when a listener has no inspectors. `reply_body` is that of a local reply on its way out.
+    the connection carries when a listener has no inspectors. `reply_body` is that of a local reply on its way out,
+    `metadata` that of the cluster that was chosen.
     """
 
     connection: Connection
@@ -126,6 +130,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     state: State = msgspec.field(default_factory=dict)
     headers: Headers = msgspec.field(default_factory=dict)
     reply_body: str = ""
+    metadata: Metadata = msgspec.field(default_factory=dict)
 
     def with_state(self, objects: Iterable[tuple[str, StateObject]]) -> "Scene":
         return msgspec.structs.replace(self, state={**self.state, **dict(objects)})
@@ -135,6 +140,9 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_reply(self, body: str) -> "Scene":
         return msgspec.structs.replace(self, reply_body=body)
+
+    def with_metadata(self, metadata: Metadata) -> "Scene":
+        return msgspec.structs.replace(self, metadata=metadata)
 
 
 def format_address(address: str, port: int) -> str:
