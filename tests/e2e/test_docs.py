@@ -9,12 +9,12 @@ next and looks again where something is still starting: so a command with output
 import contextlib
 import os
 import re
-import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -167,13 +167,12 @@ def test_the_tutorial_can_be_followed_to_the_letter(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", ["README.md", *HOW_TO])
 def test_the_page_can_be_followed_to_the_letter(shop: RunningWorld, tmp_path: Path, page: str) -> None:
     Reader(tmp_path, shop.name).follow(page)
-    left = [namespace for namespace in namespaces(shop) if namespace not in {"default", "shop", "payments"}]
-    assert not left, f"{page} leaves namespaces behind: {shlex.join(left)}"
+    shop.wait(f"{page} leaves no namespace behind", lambda: namespaces(shop) == {"default", "shop", "payments"})
 
 
-def namespaces(shop: RunningWorld) -> list[str]:
-    listed = shop.aether("get", "namespaces")
-    return [line.split()[0] for line in listed.out.splitlines()[1:]]
+def namespaces(shop: RunningWorld) -> set[str]:
+    listed = shop.api.get("/v1/objects/Namespace", reply=dict[str, Any])["items"]
+    return {namespace["metadata"]["name"] for namespace in listed}
 
 
 def test_shown_lines_are_looked_for_in_order() -> None:
