@@ -2,6 +2,7 @@
 
 import functools
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -63,3 +64,9 @@ def _why_not(need: str) -> str:
 
 def _required() -> frozenset[str]:
     return frozenset(filter(None, os.environ.get("AETHER_REQUIRE", "").split(",")))
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new folder with a short name: tests put unix sockets there, whose paths have at most 107 bytes (unix(7))."""
+    return tmp_path_factory.mktemp("t")
