@@ -122,10 +122,7 @@ class NodeClient:
     async def run(self, on_facts: Callable[[NodeFacts], None]) -> None:
         """Keep the stream open; call `on_facts` with each value received."""
         while True:
-            try:
-                await self._stream(on_facts)
-            except grpc.aio.AioRpcError as error:
-                log.info("channel-lost", node=self._node, detail=error.details())
+            await self._stream(on_facts)
             await self._clock.sleep(_RETRY_S)
 
     async def sign(self, request: SignRequest) -> SignReply:
@@ -156,6 +153,8 @@ class NodeClient:
             try:
                 async for message in call:
                     on_facts(msgspec.msgpack.decode(message, type=NodeFacts))
+            except grpc.aio.AioRpcError as error:
+                log.info("channel-lost", node=self._node, detail=error.details())
             finally:
                 sending.cancel()
 
