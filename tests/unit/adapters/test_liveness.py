@@ -36,10 +36,7 @@ async def ports() -> AsyncIterator[Namespace]:
 
 async def connections_ended() -> None:
     """Until the servers have seen the ends of their connections."""
-    serving = {
-        task for task in asyncio.all_tasks() if "serve" in repr(task.get_coro()) or "silent" in repr(task.get_coro())
-    }
-    if serving:
+    if serving := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(serving, timeout=5)
 
 

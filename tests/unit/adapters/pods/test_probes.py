@@ -123,8 +123,13 @@ async def test_no_answer_is_a_failure_after_the_timeout() -> None:
 
 
 async def test_tls_to_what_speaks_none_is_a_failure() -> None:
-    async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\n")) as port:
-        assert await look(HttpGet(port=port, is_tls=True), target(), PATIENCE_S)
+    async def blunt(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+
+    async with serving(blunt) as port:
+        assert (await look(HttpGet(port=port, is_tls=True), target(), PATIENCE_S)).startswith("TLS: ")
 
 
 async def test_a_command_is_good_when_it_ends_with_0() -> None:
