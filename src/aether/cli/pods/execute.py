@@ -47,8 +47,10 @@ def run_exec(world: str | None, pod: PodReference, *, container: str, command: S
     if len(packet) > PACKET_LIMIT_BYTES:
         raise WrongUsage(f"the command is longer than {PACKET_LIMIT_BYTES} bytes", advice="pass it by stdin")
     with connect_unix(choose_world(world).exec_socket, socket.SOCK_SEQPACKET) as connection, _terminal_kept():
+        signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)  # the command may run before they can be passed on
         socket.send_fds(connection, [packet], [0, 1, 2])
         with _signals_forwarded(connection):
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
             answer = connection.recv(PACKET_LIMIT_BYTES)
     if not answer:
         raise CliError("the world ended the command")
