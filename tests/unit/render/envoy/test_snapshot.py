@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from tests.support.envoy_plans import CONFIG, HTTP_CLUSTER, POD, POD_DIAL, RAW_CLUSTER, view
-from tests.support.facts import meshes
+from tests.support.facts import local_pod, meshes, node_facts, row
 
 from aether.plan.mesh.node import NodePlan, PassThroughCluster, Tombstone, plan_node
 from aether.render.envoy import names
@@ -34,6 +34,17 @@ def test_a_pod_has_four_listeners_its_last_hops_and_a_probe() -> None:
 def test_there_are_three_tables_whatever_there_is() -> None:
     for plan in (PLAN, NodePlan(node="n1", config=CONFIG)):
         assert set(render_snapshot(plan)[names.ROUTE]) == {"cap_http", "out_http", "pod_http"}
+
+
+def test_a_pod_that_comes_or_goes_elsewhere_changes_no_table_and_no_listener() -> None:
+    rows = [row("shop/cart", "8080 9000=tcp", address=f"10.244.2.{number}") for number in range(1, 4)]
+    local = [local_pod("web-1", "10.244.1.1", ports="80")]
+    one, three = (
+        render_snapshot(plan_node(node_facts(rows=found, pods=local), observed=frozenset()))
+        for found in (rows[:1], rows)
+    )
+    assert one[names.ROUTE] == three[names.ROUTE]
+    assert one[names.LISTENER] == three[names.LISTENER]
 
 
 def test_every_cluster_with_endpoints_has_its_load_assignment() -> None:

@@ -48,6 +48,7 @@ def explained(target: str, *, seen: Sequence[SeenFailure] = (), **fields: Any) -
         ("http://web/", {"via": Via.PROXY}, "deliver", ""),
         ("http://web/", {"host_header": "web:81"}, "refuse", "port-mismatch"),
         ("http://web:81/", {}, "refuse", "port-not-declared"),
+        ("http://10.244.2.3:99/", {}, "refuse", "port-not-declared"),
         ("http://cart/", {"via": Via.PROXY}, "refuse", "port-required"),
         ("http://cart:9000/", {"via": Via.PROXY}, "refuse", "port-not-http"),
         ("http://idle/", {}, "refuse", "unhealthy"),
@@ -86,6 +87,13 @@ def test_a_cold_name_is_said_to_be_asked_for() -> None:
     says = {step.stage: step.says for step in explained("http://web/").steps}
     assert says["on demand"] == "the agent answers web.shop.aether.internal:80 with shop/web"
     assert "on demand" not in {step.stage for step in explained("http://cart:8080/").steps}
+
+
+def test_a_pod_that_does_not_serve_the_port_is_said_to_serve_others() -> None:
+    found = explained("http://10.244.2.3:99/")
+    assert found.summary == "421 by the proxy: 10.244.2.3 serves 80=http"
+    (asked,) = [step for step in found.steps if step.stage == "on demand"]
+    assert asked.says == "the agent answers that the pod serves 80=http"
 
 
 def test_the_step_at_which_it_stops_is_marked() -> None:
