@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo fmt lint types quick test netns e2e golden envoy-validate fuzz bench bench-smoke proto check ci
+.PHONY: docs help setup demo fmt lint types quick test netns e2e golden envoy-validate fuzz bench bench-smoke proto check ci
 
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest -q
@@ -25,6 +25,8 @@ netns:           ## tests on the real kernel
 	$(PYTEST) tests/netns -n $(JOBS)
 e2e:             ## tests on a real mesh
 	$(PYTEST) tests/e2e -n $(JOBS) --dist loadfile
+docs:            ## follow every page of the documentation to the letter
+	$(PYTEST) tests/e2e/test_docs.py
 golden:          ## rewrite golden files; then read the diff
 	$(PYTEST) tests/golden --rewrite-golden; git diff --stat -- tests/golden
 envoy-validate:  ## Envoy's own validation of every golden snapshot
