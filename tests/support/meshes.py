@@ -42,7 +42,7 @@ _KINDS = (
 
 @st.composite
 def delivery_meshes(draw: st.DrawFn) -> NodeFacts:
-    """A mesh of two to six services, of which some have pods on this node. Its own node is n1."""
+    """A mesh of two to six services, of which some, the first at least, have pods on this node: n1."""
     services = draw(st.lists(st.sampled_from(SERVICES), unique=True, min_size=2, max_size=6))
     pods: list[LocalPod] = []
     rows: list[EndpointRow] = []
@@ -50,7 +50,8 @@ def delivery_meshes(draw: st.DrawFn) -> NodeFacts:
     for index, service in enumerate(services):
         ports = draw(_declarations())
         others = draw(_declarations()) if draw(st.integers(0, 4)) == 0 else ports
-        pods += [_local(service, index, ports, captured=draw(st.integers(0, 3)) > 0)] if draw(st.booleans()) else []
+        if index == 0 or draw(st.booleans()):
+            pods += [_local(service, index, ports, captured=draw(st.integers(0, 3)) > 0)]
         rows += [_remote(draw, service, index, one) for one in draw(st.sampled_from(((), (ports,), (ports, others))))]
         records += draw(_records(service, index, ports))
     facts = node_facts(rows=rows, services=records, pods=pods)
