@@ -2,9 +2,11 @@
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from shutil import copytree
 
@@ -50,6 +52,35 @@ def test_the_demo_makes_its_calls_says_what_came_and_leaves_nothing(figure: Figu
     assert shown
     assert not set(shown) - {untimed(row) for row in rows(out)}, "the README shows what the demo does not say"
     figure("demo: the shop on two nodes is up, s", up_seconds(out))
+
+
+def test_the_demo_stays_up_for_the_commands_it_names_until_ctrl_c() -> None:
+    name = f"demo-stays-{os.getpid()}"
+    with subprocess.Popen(
+        [ROOT / "tools" / "demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={key: value for key, value in environment(AETHER_WORLD=name).items() if key != "ONCE"},
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        lines = list(takewhile(lambda line: not line.startswith("Ctrl-C ends it"), process.stdout))
+        try:
+            commands = "".join(lines).partition("In another terminal, in this directory:")[2]
+            said = subprocess.run(
+                ["bash", "-ec", commands], capture_output=True, text=True, timeout=LIMIT_S, cwd=ROOT, check=False
+            )
+        finally:
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait(LIMIT_S)
+    assert said.returncode == 0, f"{said}\n{lines}"
+    assert "shop/web" in said.stdout
+    assert said.stdout.count("port-not-declared") >= 2
+    paths = WorldPaths.of_user(name)
+    assert process.returncode == 130
+    assert not paths.runtime.exists()
+    assert not paths.state.exists()
 
 
 def untimed(row: str) -> tuple[str, ...]:
