@@ -5,7 +5,6 @@ object of any kind.
 """
 
 import base64
-import binascii
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
@@ -138,7 +137,7 @@ def _read_config_map(fields: Fields) -> ConfigMap:
 def _base64(fields: Fields, key: str, text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:  # of which binascii.Error is one; text that is not ASCII is another
         fields.refuse(f"binaryData[{key}]", "is not base64", item=text)
         return b""
 

@@ -160,6 +160,7 @@ def test_a_config_map_has_text_and_bytes() -> None:
         ({"data": {"..": "x"}}, "data[..]: '..' is no ConfigMap key"),
         ({"data": {"n": 7}}, "data.n: must be text; write it in quotes"),
         ({"binaryData": {"a": "!"}}, "binaryData[a]: is not base64"),
+        ({"binaryData": {"a": "\x80"}}, "binaryData[a]: is not base64"),
         ({"data": {"a": "x" * (CONFIG_MAP_LIMIT_BYTES + 1)}}, "data: 1048577 bytes are more than the limit of 1048576"),
     ],
 )
