@@ -72,7 +72,7 @@ class AccessLog:
 
 def _full_name(entry: dict[str, Any]) -> str:
     """The authority as the client spelled it; a short name with its caller's namespace, whose service it means."""
-    authority, namespace = str(entry.get("authority") or ""), str(entry.get("namespace") or "")
+    authority, namespace = str(entry.get("authority") or ""), str(entry.get("source_namespace") or "")
     host, separator, port = authority.partition(":")
     is_short = bool(host) and "." not in host and not host.startswith("[")
     return f"{host}.{namespace}{separator}{port}" if is_short and namespace else authority

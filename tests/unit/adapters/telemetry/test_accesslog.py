@@ -55,9 +55,9 @@ def test_names_that_clients_choose_cannot_grow_the_table_for_ever(tmp_path: Path
 def test_a_short_name_counts_for_the_service_it_means_in_its_callers_namespace(tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_bytes(
-        b'{"authority":"web:8081","namespace":"shop","error":"port-not-declared"}\n'
-        b'{"authority":"web","namespace":"blog","error":"port-required"}\n'
-        b'{"authority":"[fd96::1]:80","namespace":"blog","error":"no-endpoint"}\n'
+        b'{"authority":"web:8081","source_namespace":"shop","error":"port-not-declared"}\n'
+        b'{"authority":"web","source_namespace":"blog","error":"port-required"}\n'
+        b'{"authority":"[fd96::1]:80","source_namespace":"blog","error":"no-endpoint"}\n'
     )
     log = AccessLog(path)
     log.read()
