@@ -33,8 +33,9 @@ class AdsClient:
     async def say_bytes(self, payload: bytes) -> None:
         await self._call.write(payload)
 
-    async def hear(self) -> discovery_pb2.DeltaDiscoveryResponse:
-        async with asyncio.timeout(ANSWER_LIMIT_S):
+    async def hear(self, *, limit_s: float | None = ANSWER_LIMIT_S) -> discovery_pb2.DeltaDiscoveryResponse:
+        """The next response; None waits for ever."""
+        async with asyncio.timeout(limit_s):
             return discovery_pb2.DeltaDiscoveryResponse.FromString(await self._call.read())
 
     async def hear_and_ack(self) -> discovery_pb2.DeltaDiscoveryResponse:

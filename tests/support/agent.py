@@ -109,11 +109,11 @@ class Signing:
 class MemoryNode:
     """Node n1. `restarted` is the agent's next life: what was on disk, in the kernel and in Envoy is still there."""
 
-    def __init__(self, folder: Path, *, rulesets: dict[str, MemoryRuleset] | None = None) -> None:
+    def __init__(self, folder: Path, *, rulesets: Mapping[str, MemoryRuleset] | None = None) -> None:
         self.folder = folder
         self.clock = ManualClock()
         self.journal: list[str] = []
-        self.rulesets = {} if rulesets is None else rulesets
+        self.rulesets = dict(rulesets or {})
         self.proxy = MemoryProxy(on_publish=lambda: self.journal.append("publish"))
         self.state = AgentState("n1")
         self.authority = CertificateAuthority.open(folder / "ca", "aether.internal", clock=self.clock)
@@ -132,7 +132,7 @@ class MemoryNode:
         )
 
     def restarted(self) -> "MemoryNode":
-        return MemoryNode(self.folder)
+        return MemoryNode(self.folder, rulesets=self.rulesets)
 
     async def hear(self, facts: NodeFacts) -> float | None:
         """Take in what the control plane says, and do one step. What the step returned."""
@@ -153,7 +153,8 @@ class MemoryNode:
 
     def _open(self, netns: Path) -> MemoryRuleset:
         uid = netns.name.removeprefix("pod-")
-        self.rulesets[uid] = MemoryRuleset(on_apply=lambda: self.journal.append(f"kernel {uid}"))
+        before = self.rulesets.get(uid, MemoryRuleset())
+        self.rulesets[uid] = before.opened_again(on_apply=lambda: self.journal.append(f"kernel {uid}"))
         return self.rulesets[uid]
 
 

@@ -51,6 +51,12 @@ class MemoryRuleset:
     def close(self) -> None:
         self.is_closed = True
 
+    def opened_again(self, *, on_apply: Callable[[], None] | None = None) -> "MemoryRuleset":
+        """The same namespace, opened by the next who comes: what was applied is still there."""
+        again = MemoryRuleset(on_apply=on_apply)
+        again._tables = self._tables
+        return again
+
     def elements(self, table: str, name: str) -> frozenset[str]:
         """What a set or map holds now."""
         return self._tables.get(table, {}).get(name, frozenset())

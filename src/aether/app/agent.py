@@ -7,6 +7,7 @@ killed and started again at any time: traffic goes on, and nothing that is uncha
 import asyncio
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,7 @@ from aether.adapters.telemetry.accesslog import AccessLog
 from aether.adapters.telemetry.logs import configure_logs
 from aether.api.server import agent_api
 from aether.control.agent.backend import AgentBackend
-from aether.control.agent.capture import NodeCapture, NodeRouting
+from aether.control.agent.capture import NodeCapture, NodeRouting, Ruleset
 from aether.control.agent.cold import ColdRequests
 from aether.control.agent.identity import Identities
 from aether.control.agent.mesh import MeshLoop
@@ -65,9 +66,19 @@ async def run(agent: "Agent") -> None:
 
 
 class Agent:
-    """Every part of one agent, and who wakes whom. `ads` is the kind of server that Envoy is told everything by."""
+    """Every part of one agent, and who wakes whom.
 
-    def __init__(self, options: AgentOptions, clock: Clock, *, ads: type[AdsServer] = AdsServer) -> None:
+    `ads` is the kind of server that Envoy is told everything by, `open_ruleset` opens a namespace's ruleset.
+    """
+
+    def __init__(
+        self,
+        options: AgentOptions,
+        clock: Clock,
+        *,
+        ads: type[AdsServer] = AdsServer,
+        open_ruleset: Callable[[Path], Ruleset] = Nft,
+    ) -> None:
         world = WorldPaths(options.world, runtime=Path(options.runtime_root), state=Path(options.state_root))
         paths = world.node(options.node)
         self._clock = clock
@@ -76,8 +87,8 @@ class Agent:
         self.channel = NodeClient(world.node_socket, options.node, clock=clock)
         self.ads = ads(paths.ads_socket, clock=clock)
         self.cold = ColdRequests(self.state, self.ads.publish, file=paths.observed)
-        self.capture = NodeCapture(Nft)
-        self.routing = NodeRouting(paths.netns)
+        self.capture = NodeCapture(open_ruleset)
+        self.routing = NodeRouting(paths.netns, ruleset=open_ruleset(paths.netns))
         self.admin = EnvoyAdmin(paths.admin_socket)
         self.watch = HealthWatch(self.state, self.admin, clock=clock)
         self.access_log = AccessLog(paths.access_log)

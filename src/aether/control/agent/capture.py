@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 
 from aether.adapters.kernel.conntrack import delete_udp_flows
-from aether.adapters.kernel.nft import Nft, NftRefused
+from aether.adapters.kernel.nft import NftRefused
 from aether.errors import AetherError, Diagnostic
 from aether.model.facts import LocalPod, NodeFacts
 from aether.plan.capture import (
@@ -72,7 +72,7 @@ def _apply_with_fallback(ruleset: Ruleset, change: CaptureChange, wanted: Captur
 class NodeCapture:
     """All capture tables of a node. `open_ruleset` opens the ruleset of the namespace at a path."""
 
-    def __init__(self, open_ruleset: Callable[[Path], Ruleset] = Nft) -> None:
+    def __init__(self, open_ruleset: Callable[[Path], Ruleset]) -> None:
         self._open = open_ruleset
         self._tables: dict[str, _Table] = {}
         self.failures: dict[str, str] = {}
@@ -150,9 +150,9 @@ class NodeCapture:
 class NodeRouting:
     """The service routing of a node, in the node's own namespace."""
 
-    def __init__(self, netns: Path, *, ruleset: Ruleset | None = None) -> None:
+    def __init__(self, netns: Path, *, ruleset: Ruleset) -> None:
         self._netns = netns
-        self._ruleset = ruleset or Nft(netns)
+        self._ruleset = ruleset
         self._applied: RoutingPlan | None = None
         self._stale: set[UdpFlow] = set()
 
