@@ -85,8 +85,9 @@ def test_no_route_of_a_table_can_be_lost_unnoticed(table: str) -> None:
     unnoticed = []
     for loss in each_route_lost(DeliveryLab(facts).snapshot, table):
         lab = DeliveryLab(facts, loss.snapshot)
-        host = "ghost.shop" if loss.domain == "*" else loss.domain
-        if not any(lab.fault(question) for question in every_dial(lab, host)):
+        dials = list(every_dial(lab, "ghost.shop" if loss.domain == "*" else loss.domain))
+        random.Random(20_261).shuffle(dials)  # one that notices comes sooner so
+        if not any(lab.fault(question) for question in dials):
             unnoticed.append(loss.place)
     assert not unnoticed
 

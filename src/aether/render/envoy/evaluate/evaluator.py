@@ -6,6 +6,7 @@ Tests hold its answers against `plan.mesh.addressing`; `aether explain` prints t
 Rule: each resource is read when it is first needed, and then kept. One that is absent is looked for again each time.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -47,6 +48,9 @@ from aether.render.envoy.evaluate.verdict import (
 )
 from aether.render.envoy.names import CLUSTER, ENDPOINT, LISTENER, ROUTE
 from aether.render.envoy.snapshot import Snapshot
+
+KEPT_LISTENERS = 512
+"""Listeners that are read once for all evaluators: a pod's stay the same from snapshot to snapshot."""
 
 
 class Course(msgspec.Struct, frozen=True):
@@ -144,8 +148,7 @@ class Evaluator:
 
     def listeners(self) -> tuple[Listener, ...]:
         if self._listeners is None:
-            bodies = self._snapshot.get(LISTENER, {}).values()
-            self._listeners = tuple(read_listener(listener_pb2.Listener.FromString(one.body)) for one in bodies)
+            self._listeners = tuple(_listener_of(one.body) for one in self._snapshot.get(LISTENER, {}).values())
         return self._listeners
 
     def table(self, name: str) -> Table | None:
@@ -277,6 +280,11 @@ class Evaluator:
 
 _FLAGS = {"NC": "there is no such cluster", "UH": "the cluster has no endpoint to send to"}
 """Envoy's response flags for what cannot be sent."""
+
+
+@functools.lru_cache(maxsize=KEPT_LISTENERS)
+def _listener_of(body: bytes) -> Listener:
+    return read_listener(listener_pb2.Listener.FromString(body))
 
 
 def _describe_hop(forward: Forward) -> str:
