@@ -32,7 +32,7 @@ golden:          ## rewrite golden files; then read the diff
 envoy-validate:  ## Envoy's own validation of every golden snapshot
 	$(PYTEST) tests/conformance -m envoy
 fuzz:            ## the properties, long profile
-	HYPOTHESIS_PROFILE=long $(PYTEST) tests/properties -n $(JOBS)
+	HYPOTHESIS_PROFILE=long $(PYTEST) -m "not root and not envoy and not e2e" tests/properties tests/unit --timeout 3600 -n $(JOBS)
 bench:           ## figures and ratios
 	$(BIN)/python -m bench
 bench-smoke:     ## the benchmarks, tiny, to see that they run

@@ -22,12 +22,12 @@ from aether.render.envoy import names
 from aether.render.envoy.consistency import consistency
 from aether.render.envoy.evaluate import Unsupported
 
-QUESTIONS_PER_MESH = 200
+QUESTIONS_PER_MESH = 300
 ENOUGH = 10_000
 CROWDED_QUESTIONS = 4_000
 
 
-@pytest.mark.timeout(3_600)  # the long profile asks 400,000 questions
+@pytest.mark.timeout(3_600)  # the long profile asks 600,000 questions
 def test_what_envoy_is_told_does_what_the_addressing_rule_says() -> None:
     seen: Counter[str] = Counter()
 
