@@ -6,6 +6,7 @@ Leaves to others: the rules' text (`render.nft`), applying it (`adapters.kernel`
 Rule: `decide` and the rendered rules are one decision; a test compares them on the real kernel.
 """
 
+import functools
 from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_address, ip_network
 
@@ -163,7 +164,12 @@ def _is_exempt(plan: CapturePlan, address: str, port: int) -> bool:
     if any(low <= port <= high for low, high in plan.exempt_ports):
         return True
     parsed = ip_address(address)
-    return any(parsed in ip_network(text) for text in (*plan.exempt4, *plan.exempt6))
+    return any(parsed in _network(text) for text in (*plan.exempt4, *plan.exempt6))
+
+
+@functools.lru_cache(maxsize=256)
+def _network(text: str) -> IPv4Network | IPv6Network:
+    return ip_network(text)
 
 
 def _merge(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
