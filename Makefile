@@ -18,7 +18,7 @@ lint:            ## style, imports between rings, sizes, docs
 types:           ## strict types
 	$(BIN)/mypy
 quick:           ## all tests that need nothing
-	$(PYTEST) -m "not root and not envoy and not e2e and not slow" -n $(JOBS)
+	$(PYTEST) -m "not root and not envoy and not e2e and not slow" -n $(JOBS) --dist worksteal
 test: setup      ## everything this machine can run: the README's test command
 	AETHER_REQUIRE=root,envoy,software $(PYTEST) -m "not slow" -n $(JOBS) --dist loadfile
 netns:           ## tests on the real kernel
