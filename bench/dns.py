@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.dns import free_port, query
+from tests.support.dns import query
+from tests.support.ports import free_port
 
 from aether.adapters.dns import write_zone
 from aether.adapters.dns.zone_file import read_zone

@@ -21,9 +21,10 @@ from tests.support.arbitrary import (
     Arbitrary,
     Config,
 )
-from tests.support.envoy import EnvoyProcess, free_ports
+from tests.support.envoy import EnvoyProcess
 from tests.support.envoy_yaml import snapshot_from
 from tests.support.http import HttpConnection, proxy_header
+from tests.support.ports import free_ports
 
 from aether.render.envoy.evaluate import Connection, Evaluator, Request, Spoken
 from aether.render.envoy.evaluate.verdict import Answer, Forward

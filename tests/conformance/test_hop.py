@@ -14,18 +14,18 @@ import grpc
 import msgspec
 import pytest
 from tests.support.app import applications
+from tests.support.certificates import Authority
 from tests.support.envoy import (
     AdsServer,
     EnvoyProcess,
     at_address,
-    free_ports,
     on_loopback,
     with_factory,
     without_namespace,
 )
 from tests.support.facts import generated, local_pod, node_facts, row
 from tests.support.http import Answer, HttpConnection, proxy_header
-from tests.support.pki import Authority
+from tests.support.ports import free_ports
 
 from aether.model.endpoint import Health
 from aether.model.identity import WorkloadIdentity, agent_identity

@@ -9,7 +9,6 @@ import pytest
 from tests.support.envoy import (
     AdsServer,
     EnvoyProcess,
-    free_ports,
     mirror_cluster,
     mirror_listener,
     on_loopback,
@@ -17,6 +16,7 @@ from tests.support.envoy import (
 )
 from tests.support.facts import generated, local_pod, node_facts, row, user_service
 from tests.support.http import Answer, HttpConnection
+from tests.support.ports import free_ports
 
 from aether.model.names import FullName, kubernetes_names, mesh_name, parse_authority, parse_name
 from aether.model.ports import PROXY_PORT, PortClass
@@ -26,6 +26,7 @@ from aether.plan.mesh.addressing import (
     EntryPath,
     HttpRequest,
     NotFound,
+    Outcome,
     PassThrough,
     RawConnection,
     Refuse,
@@ -208,23 +209,19 @@ def mesh_cluster(name: str, mirror: int) -> Resource:
     return render_cluster(plan if isinstance(plan, Tombstone) else Tombstone(name=name), FACTS.config)[0]
 
 
-DELIVERABLE = {
-    outcome.cluster
-    for case in cases()
-    if isinstance(
-        outcome := answer_http(
-            HttpRequest(
-                path=case.path,
-                authority=case.authority,
-                dialled_address=case.address,
-                dialled_port=case.port,
-                caller_namespace=case.caller,
-            ),
-            DIRECTORY,
-        ),
-        Deliver,
+def expected(case: Case) -> Outcome:
+    """The plan's answer."""
+    request = HttpRequest(
+        path=case.path,
+        authority=case.authority,
+        dialled_address=case.address,
+        dialled_port=case.port,
+        caller_namespace=case.caller,
     )
-}
+    return answer_http(request, DIRECTORY)
+
+
+DELIVERABLE = {outcome.cluster for case in cases() if isinstance(outcome := expected(case), Deliver)}
 
 
 def ask_all(fleet: Fleet) -> tuple[list[str], int]:
@@ -247,16 +244,7 @@ def ask_all(fleet: Fleet) -> tuple[list[str], int]:
 
 def disagreement(case: Case, answer: Answer) -> str:
     """What is not as the plan says; empty when all is."""
-    outcome = answer_http(
-        HttpRequest(
-            path=case.path,
-            authority=case.authority,
-            dialled_address=case.address,
-            dialled_port=case.port,
-            caller_namespace=case.caller,
-        ),
-        DIRECTORY,
-    )
+    outcome = expected(case)
     error = answer.headers.get(names.ERROR_HEADER)
     match outcome:
         case Deliver(cluster=cluster):

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import aiohttp
 import pytest
 import pytest_asyncio
+from tests.support.ports import free_port
 from tests.support.xds_lab import (
     Lab,
     assignment,
@@ -17,7 +18,6 @@ from tests.support.xds_lab import (
     certificate,
     counts,
     eds_cluster,
-    free_port,
     invalid_cluster,
     listener,
     phantom_cluster,

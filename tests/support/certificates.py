@@ -18,7 +18,8 @@ from aether.adapters.ca.certificates import (
     key_pem,
 )
 from aether.adapters.paths import WorldPaths
-from aether.model.identity import WorkloadIdentity
+from aether.model.identity import parse_spiffe
+from aether.model.secret import Secret
 
 HOUR_S = 3600.0
 
@@ -38,8 +39,25 @@ def stranger() -> Issuer:
 
 def workload(identity: str, *, by: Issuer, from_s: float = -CLOCK_SKEW_S, until_s: float = HOUR_S) -> bytes:
     """A key and certificate (PEM) for a SPIFFE ID, valid between the two seconds from now."""
-    domain, _, namespace, _, account = identity.removeprefix("spiffe://").split("/")
+    certificate_pem, key = _issue(identity, by, from_s=from_s, until_s=until_s)
+    return key.reveal() + certificate_pem
+
+
+class Authority:
+    """A root of its own, for meshes that nobody but the test runs."""
+
+    def __init__(self) -> None:
+        self._issuer = build_root("aether.internal", now=time.time())
+        self.root_pem = certificates_pem([self._issuer.certificate])
+
+    def issue(self, identity: str, *, is_expired: bool = False) -> tuple[bytes, Secret]:
+        """A leaf (PEM) for a SPIFFE ID, and its key."""
+        until_s = -HOUR_S if is_expired else HOUR_S
+        return _issue(identity, self._issuer, from_s=-2 * HOUR_S, until_s=until_s)
+
+
+def _issue(identity: str, by: Issuer, *, from_s: float, until_s: float) -> tuple[bytes, Secret]:
     key, now = generate_key(), time.time()
     life = Life(now + from_s, now + until_s)
-    certificate = build_leaf(key.public_key(), WorkloadIdentity(domain, namespace, account), life, by=by)
-    return key_pem(key).reveal() + certificates_pem([certificate])
+    certificate = build_leaf(key.public_key(), parse_spiffe(identity), life, by=by)
+    return certificates_pem([certificate]), key_pem(key)

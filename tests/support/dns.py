@@ -58,16 +58,6 @@ def addresses(record: dnslib.DNSRecord) -> list[str]:
     return [str(answered.rdata) for answered in record.rr]
 
 
-def free_port() -> int:
-    """A port that neither UDP nor TCP has at any address."""
-    with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as stream:
-        stream.bind(("::", 0))
-        port = int(stream.getsockname()[1])
-        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as datagrams:
-            datagrams.bind(("::", port))
-    return port
-
-
 class DatagramClient:
     """A client of one server: takes datagrams from that very address and port only."""
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.support.dns import free_port
+from tests.support.ports import free_port
 
 SERVICE, POD = "cart", "cart-1"
 

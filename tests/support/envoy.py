@@ -1,10 +1,8 @@
 """A real Envoy for tests: snapshots served over delta ADS or made static, one process with its log at hand."""
 
 import contextlib
-import http.client
 import json
 import queue
-import socket
 import subprocess
 import threading
 import time
@@ -27,7 +25,8 @@ from envoy.extensions.filters.network.set_filter_state.v3 import set_filter_stat
 from envoy.extensions.transport_sockets.tls.v3 import secret_pb2, tls_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf import any_pb2, json_format
-from tests.support.pki import Authority
+from tests.support.certificates import Authority
+from tests.support.http import over_unix
 
 from aether.render.envoy import names
 from aether.render.envoy.bootstrap import BootstrapSettings, render_bootstrap
@@ -213,15 +212,6 @@ def _header(key: str, value: str) -> base_pb2.HeaderValueOption:
     return base_pb2.HeaderValueOption(header=base_pb2.HeaderValue(key=key, value=value))
 
 
-def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody has now."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
 def validate(bootstrap: bytes, folder: Path) -> str:
     """What `envoy --mode validate` objects to; empty when it accepts."""
     path = folder / "bootstrap.pb"
@@ -373,9 +363,7 @@ class EnvoyProcess:
         return self._log.read_text(errors="replace")
 
     def admin(self, path: str, method: str = "GET") -> str:
-        with contextlib.closing(http.client.HTTPConnection("admin")) as connection:
-            connection.sock = socket.socket(socket.AF_UNIX)
-            connection.sock.connect(str(self._admin))
+        with over_unix(self._admin) as connection:
             connection.request(method, path)
             return connection.getresponse().read().decode()
 

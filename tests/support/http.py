@@ -1,6 +1,10 @@
 """A small HTTP/1.1 client: one connection, any Host, optionally behind a PROXY header that says what was dialled."""
 
+import http.client
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 
@@ -66,3 +70,16 @@ def proxy_header(address: str, port: int) -> bytes:
     """Version 1 (the PROXY protocol, section 2.1): the destination is what was dialled."""
     family, source = ("TCP6", "::1") if ":" in address else ("TCP4", "127.0.0.1")
     return f"PROXY {family} {source} {address} 40000 {port}\r\n".encode()
+
+
+@contextmanager
+def over_unix(path: Path, *, timeout_s: float = 10.0) -> Iterator[http.client.HTTPConnection]:
+    """A connection to whoever listens on a unix socket."""
+    connection = http.client.HTTPConnection("unix", timeout=timeout_s)
+    connection.sock = socket.socket(socket.AF_UNIX)
+    try:
+        connection.sock.settimeout(timeout_s)
+        connection.sock.connect(str(path))
+        yield connection
+    finally:
+        connection.close()

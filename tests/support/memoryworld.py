@@ -4,9 +4,7 @@ Commands "in pods" run on this machine, logs are files in the folder.
 """
 
 import asyncio
-import http.client
 import os
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.support.http import over_unix
 
 from aether.adapters.clock import SystemClock
 from aether.adapters.objects.kinds import ObjectKey
@@ -240,12 +239,7 @@ def deployment(place: str, *, replicas: int = 1, annotations: Mapping[str, str] 
 
 def ask(socket_path: Path, method: str, target: str, body: bytes | None = None) -> tuple[int, Any]:
     """One HTTP exchange over a unix socket: the status, and the answer as JSON data."""
-    connection = http.client.HTTPConnection("world", timeout=10)
-    connection.sock = socket.socket(socket.AF_UNIX)
-    connection.sock.connect(str(socket_path))
-    try:
+    with over_unix(socket_path) as connection:
         connection.request(method, target, body=body)
         response = connection.getresponse()
         return response.status, msgspec.json.decode(response.read())
-    finally:
-        connection.close()

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -21,6 +20,7 @@ from envoy.extensions.filters.network.http_connection_manager.v3 import http_con
 from envoy.extensions.transport_sockets.tls.v3 import common_pb2, secret_pb2, tls_pb2
 from google.protobuf import wrappers_pb2
 from google.protobuf.message import Message
+from tests.support.ports import free_port
 
 from aether.adapters.clock import SystemClock
 from aether.adapters.envoy.admin import EnvoyAdmin
@@ -133,12 +133,6 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str, *, within_s
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {within_s} s in vain: {what}")
         await SystemClock().sleep(0.01)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def eds_cluster(name: str, *, connect_timeout_s: float = 1.0) -> Resource:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.support.dns import free_port
+from tests.support.ports import free_port
 
 from aether.adapters.liveness import check_liveness
 from aether.model.ports import Codec, PortClass

@@ -1,8 +1,6 @@
-import http.client
-import socket
-
 import msgspec
 import pytest
+from tests.support.http import over_unix
 from tests.support.memoryworld import ServedWorld, ask, namespace, pod
 
 from aether.model.world import ApplyReport, Manifest
@@ -68,18 +66,15 @@ def test_a_body_that_is_no_json_or_too_large_is_refused(served: ServedWorld) -> 
 
 def test_a_watch_tells_what_is_there_then_each_change(served: ServedWorld) -> None:
     served.apply(namespace("payments"), pod("shop/cart-1"))
-    connection = http.client.HTTPConnection("world", timeout=10)
-    connection.sock = socket.socket(socket.AF_UNIX)
-    connection.sock.connect(str(served.paths.api_socket))
-    connection.request("GET", "/v1/objects/pods?watch=true&namespace=shop")
-    lines = iter(connection.getresponse())
-    first, bookmark = (msgspec.json.decode(next(lines)) for _ in range(2))
-    assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "cart-1")
-    assert bookmark["type"] == "BOOKMARK"
-    served.apply(pod("payments/web-1"), pod("shop/cart-2"))
-    event = next(event for event in map(msgspec.json.decode, lines) if event["type"] != "BOOKMARK")
-    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "cart-2")
-    connection.close()
+    with over_unix(served.paths.api_socket) as connection:
+        connection.request("GET", "/v1/objects/pods?watch=true&namespace=shop")
+        lines = iter(connection.getresponse())
+        first, bookmark = (msgspec.json.decode(next(lines)) for _ in range(2))
+        assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "cart-1")
+        assert bookmark["type"] == "BOOKMARK"
+        served.apply(pod("payments/web-1"), pod("shop/cart-2"))
+        event = next(event for event in map(msgspec.json.decode, lines) if event["type"] != "BOOKMARK")
+        assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "cart-2")
 
 
 def test_the_kinds_are_listed_with_their_names(served: ServedWorld) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import dnslib
 import pytest
-from tests.support.dns import addresses, free_port, query
+from tests.support.dns import addresses, query
+from tests.support.ports import free_port
 
 from aether.adapters.dns import write_zone
 from aether.app.dns import main

@@ -10,11 +10,11 @@ from tests.support.dns import (
     addresses,
     ask_by_datagram,
     ask_over_tcp,
-    free_port,
     query,
     rcode,
     zone,
 )
+from tests.support.ports import free_port
 
 from aether.adapters.clock import ManualClock
 from aether.adapters.dns import DnsServer, PortUnavailable, Resolver, Upstream, Upstreams

@@ -6,7 +6,8 @@ from typing import cast
 
 import dnslib
 import pytest
-from tests.support.dns import free_port, query
+from tests.support.dns import query
+from tests.support.ports import free_port
 
 from aether.adapters.dns import BadUpstream, Upstream, Upstreams, parse_upstream
 from aether.adapters.dns.upstream import IN_FLIGHT_LIMIT
