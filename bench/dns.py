@@ -23,6 +23,7 @@ from aether.adapters.dns.zone_file import read_zone
 from aether.model.ports import Transport
 from aether.plan.mesh.dns import Zone, ZoneName
 from aether.wire.dns import Directory, answer
+from bench.figures import once
 
 ADDRESS = "127.0.0.1"
 NAMES = ("s7.n7.aether.internal", "s7.n7.svc.cluster.local", "s7.n7.aether.internal.n7.svc.cluster.local")
@@ -33,9 +34,9 @@ def main(smoke: bool) -> None:  # noqa: FBT001
     services, queries = (30, 300) if smoke else (3_000, 60_000)
     with tempfile.TemporaryDirectory() as folder:
         path, reload_socket = Path(folder, "dns.json"), Path(folder, "dns.sock")
-        with _once(f"zone of {services} services: written"):
+        with once(f"zone of {services} services: written"):
             write_zone(path, reload_socket, _zone(services))
-        with _once(f"zone of {services} services: read and made for finding"):
+        with once(f"zone of {services} services: read and made for finding"):
             directory = read_zone(path)
         _bench_answers(directory, queries)
         with _serving(path, reload_socket) as (port, pid):
@@ -156,13 +157,6 @@ def _print_rate(what: str, times_ms: list[float], took_s: float) -> None:
 def _print_memory(pid: int) -> None:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     sys.stdout.write(f"server: {pages * resource.getpagesize() / 1e6:.0f} MB resident\n")
-
-
-@contextmanager
-def _once(what: str) -> Iterator[None]:
-    began_s = time.perf_counter()
-    yield
-    sys.stdout.write(f"{what}: {(time.perf_counter() - began_s) * 1e3:.1f} ms\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Small arithmetic of benchmarks, and how figures are printed."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -26,3 +28,11 @@ def show_times(what: str, seconds: Sequence[float]) -> None:
         p99_ms=quantile(seconds, 0.99) * 1000,
         max_ms=max(seconds) * 1000,
     )
+
+
+@contextmanager
+def once(what: str) -> Iterator[None]:
+    """How long the block took, in milliseconds."""
+    began_s = time.perf_counter()
+    yield
+    show(what, took_ms=(time.perf_counter() - began_s) * 1000)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -22,6 +22,7 @@ from aether.model.ports import Transport
 from aether.plan.capture import CLOSED, CapturePlan, MeshSets, diff_capture
 from aether.plan.routing import Backend, RoutingPlan, ServiceRoute, UdpFlow, diff_routing
 from aether.render.nft import CAPTURE_NAME, render_capture, render_capture_change, render_routing, render_routing_change
+from bench.figures import once
 
 
 def main(smoke: bool) -> None:  # noqa: FBT001
@@ -73,12 +74,12 @@ def _bench_capture(nft: Nft, *, services: int, pods: int) -> None:
     small = CapturePlan(captures_all=True, sets=MeshSets(mesh4=frozenset(_addresses("10.96", 30))))
     _repeat("capture: whole table, 30 services", 50, lambda: nft.apply(render_capture(small)))
     plan = CapturePlan(captures_all=True, sets=sets)
-    with _once(f"capture: text of {services} services and {pods} pods, both families"):
+    with once(f"capture: text of {services} services and {pods} pods, both families"):
         text = render_capture(plan)
-    with _once(f"capture: whole table, {services} services and {pods} pods ({len(text) >> 10} KiB)"):
+    with once(f"capture: whole table, {services} services and {pods} pods ({len(text) >> 10} KiB)"):
         nft.apply(text)
     more = msgspec.structs.replace(plan, sets=sets | MeshSets(raw4=frozenset({("10.96.0.1", 9001)})))
-    with _once("capture: the difference of two such plans"):
+    with once("capture: the difference of two such plans"):
         forth, back = diff_capture(plan, more), diff_capture(more, plan)
     assert forth is not None
     assert back is not None
@@ -102,13 +103,13 @@ def _bench_routing(nft: Nft, *, services: int) -> None:
 
     routes = {address: route(address, 10) for address in _addresses("10.96", services)}
     plan = RoutingPlan(routes=tuple(sorted(routes.values())), refused=("10.96.0.0/16", "fd96::/112"))
-    with _once(f"routing: text of {services} services with 10 endpoints"):
+    with once(f"routing: text of {services} services with 10 endpoints"):
         text = render_routing(plan)
-    with _once(f"routing: whole table ({len(text) >> 10} KiB)"):
+    with once(f"routing: whole table ({len(text) >> 10} KiB)"):
         nft.apply(text)
     first = next(iter(routes))
     fewer = msgspec.structs.replace(plan, routes=tuple(sorted({**routes, first: route(first, 9)}.values())))
-    with _once("routing: the difference of two such plans"):
+    with once("routing: the difference of two such plans"):
         forth, back = diff_routing(plan, fewer), diff_routing(fewer, plan)
     assert forth is not None
     assert back is not None
@@ -126,7 +127,7 @@ def _bench_conntrack(lab: Lab, node: LabNode, pod: LabPod, flows: int) -> None:
         with lab.bind_udp(pod.netns, pod.v4, 20_000 + number) as sock:
             sock.sendto(b"x", ("10.96.0.1", 53))
     sender.close()
-    with _once(f"conntrack: {flows} flows of an endpoint deleted"):
+    with once(f"conntrack: {flows} flows of an endpoint deleted"):
         deleted = lab.run(delete_udp_flows, node.netns, [UdpFlow("10.96.0.1", 53, target)])
     sys.stdout.write(f"  {deleted} of {flows} deleted\n")
 
@@ -151,13 +152,6 @@ def _repeat(what: str, rounds: int, action: Callable[[], object]) -> None:
         action()
         times_ms.append((time.perf_counter() - began_s) * 1e3)
     sys.stdout.write(f"{what}: median {statistics.median(times_ms):.2f} ms, worst {max(times_ms):.2f} ms ({rounds}x)\n")
-
-
-@contextmanager
-def _once(what: str) -> Iterator[None]:
-    began_s = time.perf_counter()
-    yield
-    sys.stdout.write(f"{what}: {(time.perf_counter() - began_s) * 1e3:.1f} ms\n")
 
 
 if __name__ == "__main__":
